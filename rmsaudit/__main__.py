@@ -1,0 +1,5 @@
+"""`python -m rmsaudit`."""
+
+from rmsaudit.cli import main
+
+main()

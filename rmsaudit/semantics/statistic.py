@@ -1,0 +1,98 @@
+"""Stage 3 of 7, statistic: the one number per row that the root is taken of.
+
+Rounding: each square once to compute_dtype, each addition and the division by n once to accumulate_dtype, the result once
+to statistic_dtype.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from rmsaudit.semantics.operands import DTYPE_WORDS
+from rmsaudit.semantics.variables import variable
+
+if TYPE_CHECKING:
+    from rmsaudit.arrays import Array
+    from rmsaudit.semantics.arithmetic import Arithmetic
+
+ORDERS = ("pairwise", "sequential", "torch_cpu", "exact")
+ORDERS_WITH_A_NUMBER = ("lanes", "blocks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic:
+    center: bool = variable("true: the row mean is subtracted first (LayerNorm, not RMSNorm)", "flag", default=False)
+    statistic: Literal["mean_square", "sum_square", "variance"] = variable(
+        "mean of squares, their sum, or the variance about the mean while the numerator stays as it is",
+        "word",
+        default="mean_square",
+        words=("mean_square", "sum_square", "variance"),
+    )
+    statistic_algorithm: Literal["direct", "variance_plus_mean_square", "max_scaled"] = variable(
+        "how the sum of squares is reached: directly, as variance plus squared mean, or scaled by the largest magnitude",
+        "word",
+        default="direct",
+        words=("direct", "variance_plus_mean_square", "max_scaled"),
+    )
+    compute_dtype: str = variable("dtype of squares and products", "dtype", default="float32", words=DTYPE_WORDS)
+    accumulate_dtype: str = variable(
+        "dtype of the running sum", "dtype", default="compute", words=DTYPE_WORDS, initial="float32"
+    )
+    accumulate_order: str = variable(
+        "order of the additions: pairwise, sequential, torch_cpu, lanes:K, blocks:B, exact", "order", default="pairwise"
+    )
+    mean_scaling: Literal["divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"] = variable(
+        "how 1/n enters: the sum divided, times a rounded 1/n, each square as (x/n)·x, or the root times a rounded 1/√n",
+        "word",
+        default="divide_by_n",
+        words=("divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"),
+    )
+    statistic_dtype: str = variable(
+        "dtype the mean square is rounded to, and the root is taken in",
+        "dtype",
+        default="compute",
+        words=DTYPE_WORDS,
+        initial="float32",
+    )
+
+
+def subtract_mean(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Array":
+    """operand − its row mean, both in compute_dtype."""
+    total = ar.sum(operand, choices.accumulate_order, choices.accumulate_dtype)
+    mean = ar.cast(ar.div(total, ar.constant(operand.shape[-1]), choices.accumulate_dtype), choices.compute_dtype)
+    return ar.sub(operand, mean, choices.compute_dtype)
+
+
+def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Array":
+    """Σ operand² over the last axis, [outer, groups, 1] in accumulate_dtype (already the mean when per_element)."""
+    dtype, order, accumulate = choices.compute_dtype, choices.accumulate_order, choices.accumulate_dtype
+    if choices.statistic == "variance":
+        operand = subtract_mean(operand, choices, ar)
+    match choices.statistic_algorithm:
+        case "direct":
+            factor = operand
+            if choices.mean_scaling == "per_element" and choices.statistic != "sum_square":
+                factor = ar.div(operand, ar.constant(operand.shape[-1]), dtype)
+            return ar.sum(ar.mul(factor, operand, dtype), order, accumulate)
+        case "max_scaled":
+            largest = ar.zero_to_one(ar.largest_magnitude(operand))
+            scaled = ar.div(operand, largest, dtype)
+            total = ar.sum(ar.mul(scaled, scaled, dtype), order, accumulate)
+            return ar.mul(ar.mul(total, largest, accumulate), largest, accumulate)
+        case "variance_plus_mean_square":
+            size = ar.constant(operand.shape[-1])
+            mean = ar.cast(ar.div(ar.sum(operand, order, accumulate), size, accumulate), dtype)
+            deviation = ar.sub(operand, mean, dtype)
+            spread = ar.sum(ar.mul(deviation, deviation, dtype), order, accumulate)
+            return ar.add(spread, ar.mul(size, ar.mul(mean, mean, accumulate), accumulate), accumulate)
+
+
+def mean_of(total: "Array", size: int, choices: Statistic, ar: "Arithmetic") -> "Array":
+    """The statistic in statistic_dtype: `total` scaled by 1/size, unless the sum itself is the statistic."""
+    accumulate = choices.accumulate_dtype
+    if choices.statistic != "sum_square":
+        match choices.mean_scaling:
+            case "divide_by_n":
+                total = ar.div(total, ar.constant(size), accumulate)
+            case "multiply_by_reciprocal":
+                total = ar.mul(total, ar.div(ar.constant(1), ar.constant(size), accumulate), accumulate)
+    return ar.cast(total, choices.statistic_dtype)
