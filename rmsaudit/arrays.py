@@ -90,7 +90,7 @@ def round_toward_zero(values: Array, word: str) -> Array:
         return nearest
     with np.errstate(invalid="ignore"):
         overshot = np.abs(nearest.astype(np.float64)) > np.abs(values.astype(np.float64))
-        overshot |= np.isnan(nearest) & ~np.isnan(values)  # e4m3fn overflow; NaN is one step above its largest value
+        overshot |= np.isnan(nearest) & np.isfinite(values)  # e4m3fn overflow: NaN is one step above its largest value
     patterns = bits(nearest).copy()
     patterns[overshot] -= 1  # sign and magnitude: one less is one step toward zero
     return patterns.view(nearest.dtype)

@@ -5,11 +5,12 @@ nothing is contracted into an FMA. Error bounds: Joldes, Muller, Popescu, "Tight
 blocks of double-word arithmetic", ACM TOMS 44 (2017); u = 2^-53.
 """
 
+from math import fsum
 from typing import NamedTuple
 
 import numpy as np
 
-from rmsaudit.arrays import Array, dtype_of, round_to
+from rmsaudit.arrays import Array, round_to
 
 _SPLITTER = float(2**27 + 1)  # Veltkamp: splits 53 bits into 26 + 26
 
@@ -90,23 +91,21 @@ def round_once(x: DoubleDouble, word: str) -> Array:
 def exact_sum(terms: Array, word: str) -> Array:
     """Σ terms over the last axis (kept, length 1), rounded once to `word`.
 
-    Below 64 bits the double-double sum is far finer than any rounding boundary it could straddle, except at an exact tie,
-    where it is exact. float64 uses `math.fsum`, which is correctly rounded.
+    `math.fsum` rounds the exact sum of float64 values once. What that left out, summed the same way, has the right sign,
+    which is all that `round_once` needs; a few ns a term, as fast as a double-double sum in numpy and right for every row.
     """
-    if word == "float64":
-        from math import fsum
-
-        flat = terms.reshape(-1, terms.shape[-1])
-        return np.array([_fsum(fsum, row) for row in flat]).reshape(*terms.shape[:-1], 1)
-    wide = terms.astype(np.float64)
-    return round_once(sum_last_axis(DoubleDouble(wide, np.zeros_like(wide))), word).astype(dtype_of(word))
+    rows = terms.astype(np.float64).reshape(-1, terms.shape[-1]).tolist()
+    hi, lo = np.array([_total_and_rest(row) for row in rows]).reshape(-1, 2).T
+    return round_once(DoubleDouble(hi.copy(), lo), word).reshape(*terms.shape[:-1], 1)
 
 
-def _fsum(fsum, row: Array) -> float:  # type: ignore[no-untyped-def]
+def _total_and_rest(row: list[float]) -> tuple[float, float]:
+    """Σ row rounded once, and Σ row minus that."""
     try:
-        return fsum(row.tolist())
-    except (OverflowError, ValueError):  # an intermediate overflow, or inf − inf: IEEE's own answer then
-        return float(np.sum(row))
+        total = fsum(row)
+        return total, fsum([*row, -total])
+    except (OverflowError, ValueError):  # beyond float64 on the way, or inf − inf: what IEEE additions give
+        return float(np.sum(row)), 0.0
 
 
 def rsqrt(a: Array) -> Array:

@@ -2,7 +2,8 @@
 
 RmsauditError            carries an exit code; caught in one place, `rmsaudit.cli`
 ├── InputProblem     2   a file or flag that cannot be used: one or more `Problem`s, all at once
-└── CouldNotRun      3   a side that cannot be run, so there is nothing to compare
+├── CouldNotRun      3   a side that cannot be run, so there is nothing to compare
+└── NotIeee          3   the arithmetic at hand is not IEEE 754, so the oracle proves nothing
 
 Rejected, skipped and failed-to-run cells are not exceptions: they are values in the record.
 """
@@ -60,5 +61,11 @@ class InputProblem(RmsauditError):
 
 class CouldNotRun(RmsauditError):
     """A side that cannot be loaded or run at all."""
+
+    exit_code = Exit.COULD_NOT_RUN
+
+
+class NotIeee(RmsauditError):
+    """The floating-point environment breaks the assumptions of the oracle's proofs: subnormals flushed, another rounding."""
 
     exit_code = Exit.COULD_NOT_RUN

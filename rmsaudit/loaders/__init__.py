@@ -1,1 +1,46 @@
-""""""
+"""Sides: how a declaration becomes something that can be run. One file per `kind`.
+
+A side answers `observe(case)` with `Ran` or `Failed`; it never raises for what its own code does. It states what it is
+believed to be as declared words (a variable may name another one), from which `spec` follows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rmsaudit.arrays import Array
+from rmsaudit.case import Case
+from rmsaudit.semantics import NormSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """What a side returned: [rows, width] in its own output dtype."""
+
+    output: Array
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why a side returned nothing usable, in its own words."""
+
+    says: str
+
+
+Observation = Ran | Failed
+
+
+class Side(Protocol):
+    """One implementation, ready to be fed.
+
+    declared: every variable as it was written, words included. spec: the same, resolved. gain: the declared gains
+    [width], or None for the battery's own.
+    """
+
+    @property
+    def declared(self) -> Mapping[str, Any]: ...
+    @property
+    def spec(self) -> NormSpec: ...
+    @property
+    def gain(self) -> Array | None: ...
+    def observe(self, case: Case) -> Observation: ...

@@ -24,7 +24,7 @@ class Arithmetic:
     def constant(self, value: float, dtype: str | None = None) -> Array:
         """A 0-d array: `value` rounded to `dtype`, or in float64 where the operation itself is to round it."""
         exact = np.asarray(value, dtype=np.float64)
-        return exact if dtype is None else round_to(exact, dtype)
+        return exact if dtype is None else self._rounded(exact, dtype)
 
     def cast(self, values: Array, dtype: str) -> Array:
         """`values` in `dtype`; this is the step that `rounding` is about."""
@@ -67,8 +67,9 @@ class Arithmetic:
         return self._flushed(_rsqrt64(_widened(a, dtype)))
 
     def clamp(self, values: Array, limit: float) -> Array:
-        """`values` limited to ± limit (rounded to their dtype); NaN stays NaN."""
-        edge = round_to(np.asarray(limit, dtype=np.float64), word_of(values))
+        """`values` limited to ± limit (rounded to their dtype, at most its largest value); NaN stays NaN."""
+        word = word_of(values)
+        edge = round_to(np.asarray(min(limit, FORMATS[word].max)), word)
         return np.minimum(np.maximum(values, -edge), edge)
 
     def largest_magnitude(self, values: Array) -> Array:
@@ -79,13 +80,16 @@ class Arithmetic:
         return np.where(values == 0, np.ones_like(values), values)
 
     def sum(self, terms: Array, order: str, dtype: str) -> Array:
-        """Σ over the last axis (kept, length 1), each addition rounded once to `dtype`, in the named order."""
+        """Σ over the last axis (kept, length 1), each addition rounded once to `dtype`, in the named order.
+
+        Where subnormals are flushed, the terms and the total are; sums of squares pass through no others.
+        """
         return self._flushed(sum_last_axis(round_to(terms, dtype), order))
 
     def _operate(self, operation: Any, a: Array, b: Array, dtype: str) -> Array:
         wide_a, wide_b = _widened(a, dtype), _widened(b, dtype)
-        reusable = wide_a is not a and wide_a.ndim and wide_a.size >= wide_b.size
-        return self._rounded(operation(wide_a, wide_b, out=wide_a if reusable else None), dtype)
+        ours = wide_a is not a and np.broadcast(wide_a, wide_b).shape == wide_a.shape  # a copy that can take the result
+        return self._rounded(operation(wide_a, wide_b, out=wide_a if ours else None), dtype)
 
     def _rounded(self, wide: Array, dtype: str) -> Array:
         return self._flushed(round_to(wide, dtype))

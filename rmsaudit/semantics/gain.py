@@ -49,7 +49,7 @@ class Gain:
     )
     bias: bool = variable("true: a bias is added after the gain", "flag", default=False)
     post_scale: float | str = variable(
-        "a constant factor on x·i: none, a number, or sqrt_width",
+        "a constant factor on x·i, after its rounding point and rounded like it: none, a number, or sqrt_width",
         "number",
         default="none",
         words=("none", "sqrt_width"),
@@ -87,10 +87,10 @@ def apply(
         scaled_gain = ar.div(gain, scale, compute_dtype) if divides else ar.mul(scale, gain, compute_dtype)
         product = ar.mul(numerator, scaled_gain, compute_dtype)
     else:
-        normalized = normalize(numerator, scale, compute_dtype)
+        point = rounding_point(choices, compute_dtype)
+        normalized = ar.cast(normalize(numerator, scale, compute_dtype), point)
         if constant is not None:
-            normalized = ar.mul(normalized, ar.constant(constant), compute_dtype)
-        normalized = ar.cast(normalized, rounding_point(choices, compute_dtype))
+            normalized = ar.mul(normalized, ar.constant(constant), point)
         return normalized if gain is None else ar.mul(normalized, gain, choices.gain_product_dtype)
     if constant is not None:
         product = ar.mul(product, ar.constant(constant), compute_dtype)

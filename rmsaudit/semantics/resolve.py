@@ -127,7 +127,7 @@ def _rules(spec: NormSpec) -> list[tuple[str, bool, str]]:
         ("cast_point", spec.cast_point != "after_gain" and spec.association != NORMALIZE_FIRST, f"cast_point {spec.cast_point} rounds x·i, which association {spec.association} never forms; use after_gain"),
         ("mean_scaling", spec.mean_scaling == "after_root" and spec.eps_placement in ("inside_sqrt", "inside_sum"), f"eps_placement {spec.eps_placement} adds eps to a mean, and mean_scaling after_root forms none before the root"),
         ("mean_scaling", spec.mean_scaling == "per_element" and (on_sum or spec.statistic_algorithm != "direct"), "mean_scaling per_element forms no plain sum; it needs statistic_algorithm direct and an eps_placement that is not on the sum"),
-        ("statistic_algorithm", spec.statistic_algorithm == "variance_plus_mean_square" and (spec.statistic != "mean_square" or takes_root_of_sum(spec)), "statistic_algorithm variance_plus_mean_square yields a mean square; it needs statistic mean_square and a root of the mean"),
+        ("statistic_algorithm", spec.statistic_algorithm == "variance_plus_mean_square" and (spec.statistic != "mean_square" or on_sum or takes_root_of_sum(spec)), "statistic_algorithm variance_plus_mean_square yields a mean square; it needs statistic mean_square and an eps_placement that is not on the sum"),
         ("gain_applied", spec.gain_position == "before_statistic" and not spec.gain_applied, "gain_position before_statistic needs gain_applied true"),
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ class Statistic:
         words=("mean_square", "sum_square", "variance"),
     )
     statistic_algorithm: Literal["direct", "variance_plus_mean_square", "max_scaled"] = variable(
-        "how the sum of squares is reached: directly, as variance plus squared mean, or scaled by the largest magnitude",
+        "how the statistic is reached: directly, as Σ(x − mean)²/n + mean², or scaled by the largest magnitude",
         "word",
         default="direct",
         words=("direct", "variance_plus_mean_square", "max_scaled"),
@@ -41,7 +41,7 @@ class Statistic:
         "order of the additions: pairwise, sequential, torch_cpu, lanes:K, blocks:B, exact", "order", default="pairwise"
     )
     mean_scaling: Literal["divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"] = variable(
-        "how 1/n enters: the sum divided, times a rounded 1/n, each square as (x/n)·x, or the root times a rounded 1/√n",
+        "how 1/n enters: the sum divided, or times a rounded 1/n; each square as (x·1/n)·x; or the root times a rounded 1/√n",
         "word",
         default="divide_by_n",
         words=("divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"),
@@ -63,7 +63,7 @@ def subtract_mean(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Ar
 
 
 def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Array":
-    """Σ operand² over the last axis, [outer, groups, 1] in accumulate_dtype (already the mean when per_element)."""
+    """Σ operand² over the last axis, [outer, groups, 1] in accumulate_dtype; the mean where `is_mean_already`."""
     dtype, order, accumulate = choices.compute_dtype, choices.accumulate_order, choices.accumulate_dtype
     if choices.statistic == "variance":
         operand = subtract_mean(operand, choices, ar)
@@ -71,7 +71,7 @@ def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "A
         case "direct":
             factor = operand
             if choices.mean_scaling == "per_element" and choices.statistic != "sum_square":
-                factor = ar.div(operand, ar.constant(operand.shape[-1]), dtype)
+                factor = ar.mul(operand, ar.div(ar.constant(1), ar.constant(operand.shape[-1]), dtype), dtype)
             return ar.sum(ar.mul(factor, operand, dtype), order, accumulate)
         case "max_scaled":
             largest = ar.zero_to_one(ar.largest_magnitude(operand))
@@ -79,20 +79,28 @@ def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "A
             total = ar.sum(ar.mul(scaled, scaled, dtype), order, accumulate)
             return ar.mul(ar.mul(total, largest, accumulate), largest, accumulate)
         case "variance_plus_mean_square":
-            size = ar.constant(operand.shape[-1])
-            mean = ar.cast(ar.div(ar.sum(operand, order, accumulate), size, accumulate), dtype)
-            deviation = ar.sub(operand, mean, dtype)
+            size = operand.shape[-1]
+            mean = _over_n(ar.sum(operand, order, accumulate), size, choices, ar)
+            deviation = ar.sub(operand, ar.cast(mean, dtype), dtype)
             spread = ar.sum(ar.mul(deviation, deviation, dtype), order, accumulate)
-            return ar.add(spread, ar.mul(size, ar.mul(mean, mean, accumulate), accumulate), accumulate)
+            return ar.add(_over_n(spread, size, choices, ar), ar.mul(mean, mean, accumulate), accumulate)
+
+
+def is_mean_already(choices: Statistic) -> bool:
+    """True where 1/n has entered before the terms were added up, so that nothing is left to be scaled."""
+    return choices.mean_scaling == "per_element" or choices.statistic_algorithm == "variance_plus_mean_square"
 
 
 def mean_of(total: "Array", size: int, choices: Statistic, ar: "Arithmetic") -> "Array":
     """The statistic in statistic_dtype: `total` scaled by 1/size, unless the sum itself is the statistic."""
-    accumulate = choices.accumulate_dtype
-    if choices.statistic != "sum_square":
-        match choices.mean_scaling:
-            case "divide_by_n":
-                total = ar.div(total, ar.constant(size), accumulate)
-            case "multiply_by_reciprocal":
-                total = ar.mul(total, ar.div(ar.constant(1), ar.constant(size), accumulate), accumulate)
+    if choices.statistic != "sum_square" and not is_mean_already(choices):
+        total = _over_n(total, size, choices, ar)
     return ar.cast(total, choices.statistic_dtype)
+
+
+def _over_n(total: "Array", size: int, choices: Statistic, ar: "Arithmetic") -> "Array":
+    """total / size, or total times the rounded 1/size; in accumulate_dtype."""
+    accumulate = choices.accumulate_dtype
+    if choices.mean_scaling == "multiply_by_reciprocal":
+        return ar.mul(total, ar.div(ar.constant(1), ar.constant(size), accumulate), accumulate)
+    return ar.div(total, ar.constant(size), accumulate)

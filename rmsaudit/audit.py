@@ -1,0 +1,332 @@
+"""The audit: two sides and a battery in, one acceptance record out.
+
+A function of its arguments: no clock, no environment, no printing. What it needs to know of those is handed in.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from rmsaudit import battery, findings, gate
+from rmsaudit.arrays import Array, hex_of, round_to, word_of
+from rmsaudit.battery import Category, Setup, Skipped
+from rmsaudit.case import Case
+from rmsaudit.errors import CouldNotRun
+from rmsaudit.ladder import GAIN, Climb, Ladder, differing, plan
+from rmsaudit.loaders import Failed, Ran, Side
+from rmsaudit.measure import limits
+from rmsaudit.measure.violations import count_violations
+from rmsaudit.oracle import Answer, oracle
+from rmsaudit.record import (
+    AcceptanceRecord,
+    Battery,
+    BatteryCategory,
+    CategoryResult,
+    Difference,
+    Dtypes,
+    DtypesOfBoth,
+    Environment,
+    Finding,
+    OracleWork,
+    Pair,
+    Replay,
+    Rung,
+    SideRecord,
+    Tool,
+)
+from rmsaudit.semantics import NormSpec
+from rmsaudit.semantics.eps import effective
+from rmsaudit.semantics.resolve import at_width
+from rmsaudit.summary import scope_of, summarise
+from rmsaudit.results import Tally
+from rmsaudit.tolerance import Policy
+
+ERROR_DEFINITION = {
+    "d": "candidate - reference, elementwise, in float64 on the exact values",
+    "max_abs_error": "max |d| over the finite elements",
+    "max_rel_error": "max |d| / |reference| where the reference is not 0; the others are counted as zero_reference",
+    "ulp": "steps along the ordered values of the output dtype (the coarser one, where they differ)",
+    "oracle": "the exact result of the reference's formula on the same inputs, rounded once to the output dtype",
+    "q_over_eps": "mean square of the row / the mean square at which the reference's eps acts as strongly as the row",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Party:
+    """One side, ready to run, with what the record says of it.
+
+    places: `file:line:column` of each variable that a file declares.
+    """
+
+    side: Side
+    paper: SideRecord
+    places: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which inputs, and whether the ladder is climbed. categories: None for all of them."""
+
+    rows: int = 16
+    seed: int = 0
+    categories: tuple[str, ...] | None = None
+    ladder: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the audit may not look up itself."""
+
+    version: str
+    today: date
+    environment: Environment
+    replay: Replay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The policy to judge by, with the digest of its file."""
+
+    policy: Policy | None = None
+    digest: str | None = None
+
+
+Notify = Callable[[str], None]
+
+
+def run(
+    reference: Party,
+    candidate: Party,
+    chosen: Plan,
+    *,
+    facts: Facts,
+    judgement: Judgement,
+    notify: Notify = lambda _: None,
+) -> AcceptanceRecord:
+    """The record of comparing `candidate` with `reference`.
+
+    notify: called with the name of each category before it runs. Raises CouldNotRun where the widths differ.
+    """
+    if reference.side.spec.width != candidate.side.spec.width:
+        widths = f"{reference.side.spec.width} and {candidate.side.spec.width}"
+        raise CouldNotRun(f"the two sides have different widths ({widths}); nothing can be compared")
+    work = _Work(reference, candidate, chosen, judgement)
+    for category, cases in battery.build(work.setup, chosen.categories):
+        if isinstance(category, Skipped):
+            work.skip(category)
+            continue
+        notify(category.name)
+        work.run_category(category, cases)
+    record = _record(work, facts)
+    judged = gate.judge(record, judgement.policy, digest=judgement.digest, today=facts.today)
+    return judged.model_copy(update={"summary": summarise(judged)})
+
+
+@dataclass
+class _Work:
+    """One audit on its way: what has been seen so far."""
+
+    reference: Party
+    candidate: Party
+    chosen: Plan
+    judgement: Judgement
+    results: dict[str, CategoryResult] = field(default_factory=dict)
+    fed: dict[str, BatteryCategory] = field(default_factory=dict)
+    tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
+    ran: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.specs = self.reference.side.spec, self.candidate.side.spec
+        self.gains_differ = _gains_differ(self.reference.side.gain, self.candidate.side.gain)
+        self.rungs = (
+            plan(self.reference.side.declared, self.candidate.side.declared, gains_differ=self.gains_differ)
+            if self.chosen.ladder
+            else ()
+        )
+        self.ladder = Ladder(self.rungs)
+        gain = self.reference.side.gain if self.reference.side.gain is not None else self.candidate.side.gain
+        self.setup = Setup(
+            reference=self.specs[0], candidate=self.specs[1], rows=self.chosen.rows, seed=self.chosen.seed, gain=gain
+        )
+
+    def skip(self, skipped: Skipped) -> None:
+        self.fed[skipped.name] = BatteryCategory(skipped=skipped.reason)
+
+    def run_category(self, category: Category, cases: Iterable[Case]) -> None:
+        tally = Tally(category.name)
+        digests = []
+        rows = 0
+        for case in cases:
+            digests.append(case.digest())
+            rows += case.x.shape[0]
+            self._run_case(tally, case)
+        self.fed[category.name] = BatteryCategory(rows=rows, digest=_joined(digests), reveals=category.reveals)
+        self.results[category.name] = tally.result(self.specs[0].output_dtype)
+
+    def _run_case(self, tally: Tally, case: Case) -> None:
+        outputs = []
+        for name, party, fed in (
+            ("reference", self.reference, case),
+            ("candidate", self.candidate, self._for_candidate(case)),
+        ):
+            seen = party.side.observe(fed)
+            match seen:
+                case Ran(output):
+                    self.ran.add(name)
+                    outputs.append(output)
+                case Failed(says):
+                    tally.failures.append(f"{name}, {case.label or case.category}: {says}")
+        if len(outputs) == 2:
+            self._compare(tally, case, (outputs[0], outputs[1]))
+
+    def _compare(self, tally: Tally, case: Case, outputs: tuple[Array, Array]) -> None:
+        spec = _at(self.specs[0], case)
+        tally.add(spec, case, outputs, self._answers(spec, case, outputs))
+        if self.rungs:
+            self.ladder.climb(case, self._for_candidate(case).gain, *outputs)
+        limit = self._limit(case.category, tally)
+        if limit is not None:
+            tally.violations = (tally.violations or 0) + count_violations(*outputs, limit)
+
+    def _limit(self, category: str, tally: Tally) -> limits.Limit | None:
+        """What is asked of each element of the category, where anything is."""
+        if self.judgement.policy is None or tally.measurement is None:
+            return None
+        row = self.judgement.policy.row_for(category, tally.measurement.unit)
+        return None if row is None else gate.elementwise(row)
+
+    def _answers(self, spec: NormSpec, case: Case, outputs: tuple[Array, Array]) -> tuple[Answer, Answer]:
+        """The oracle in the output dtype of each side; worked out once where they are the same."""
+        words = [word_of(output) for output in outputs]
+        first = self._answer(spec, case, words[0])
+        return first, first if words[0] == words[1] else self._answer(spec, case, words[1])
+
+    def _answer(self, spec: NormSpec, case: Case, dtype: str) -> Answer:
+        answer = oracle(spec, case, dtype=dtype)
+        for tier in self.tiers:
+            self.tiers[tier] += getattr(answer.tiers, tier)
+        return answer
+
+    def _for_candidate(self, case: Case) -> Case:
+        """The same input under the candidate's own gains, where both sides declare different ones."""
+        gain = self.candidate.side.gain
+        if not self.gains_differ or gain is None or case.category == "gains":
+            return case
+        return case.with_gain(np.resize(gain, case.width))
+
+
+def _at(spec: NormSpec, case: Case) -> NormSpec:
+    fitted = at_width(spec, case.width)
+    if fitted is None:
+        raise AssertionError(f"the battery built width {case.width}, which the reference cannot take")
+    return fitted
+
+
+def _gains_differ(reference: Array | None, candidate: Array | None) -> bool:
+    if reference is None or candidate is None:
+        return False
+    return not np.array_equal(reference.astype(np.float64), candidate.astype(np.float64), equal_nan=True)
+
+
+def _joined(digests: list[str]) -> str:
+    """One digest for the cases of a category, in order."""
+    import hashlib
+
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+# --- putting the record together -------------------------------------------------------------------------------------
+
+
+def _record(work: _Work, facts: Facts) -> AcceptanceRecord:
+    spec = work.specs[0]
+    rungs, found = _ladder_and_findings(work)
+    return AcceptanceRecord(
+        tool=Tool(version=facts.version),
+        outcome="not_judged" if _both_ran(work) else "could_not_run",
+        summary="",
+        scope=scope_of(len(work.results), "two declared implementations"),
+        findings=found,
+        dimension=spec.width,
+        axes=spec.axes,
+        dtypes=DtypesOfBoth(reference=_dtypes(work.specs[0]), candidate=_dtypes(work.specs[1])),
+        differing=_differences(work),
+        error_definition=ERROR_DEFINITION,
+        ladder=rungs,
+        results=work.results,
+        gate=None,
+        reference=work.reference.paper,
+        candidate=work.candidate.paper,
+        battery=Battery(version=battery.VERSION, seed=work.chosen.seed, rows=work.chosen.rows, categories=work.fed),
+        oracle=OracleWork(**work.tiers),
+        environment=facts.environment,
+        replay=facts.replay,
+    )
+
+
+def _both_ran(work: _Work) -> bool:
+    return not work.results or work.ran == {"reference", "candidate"}
+
+
+def _dtypes(spec: NormSpec) -> Dtypes:
+    return Dtypes(
+        input=spec.input_dtype,
+        gain=spec.gain_dtype,
+        compute=spec.compute_dtype,
+        accumulate=spec.accumulate_dtype,
+        output=spec.output_dtype,
+    )
+
+
+def _differences(work: _Work) -> dict[str, Difference]:
+    found = {
+        each.variable: Difference(reference=each.reference, candidate=each.candidate, follows=each.follows)
+        for each in differing(work.reference.side.declared, work.candidate.side.declared)
+    }
+    if "eps" in found or "eps_dtype" in found:
+        used = [hex_of(float(round_to(np.float64(effective(s)), s.eps_dtype))) for s in work.specs]
+        name = "eps" if "eps" in found else "eps_dtype"
+        found[name] = found[name].model_copy(update={"reference_hex": used[0], "candidate_hex": used[1]})
+    if work.gains_differ:
+        papers = work.reference.paper.gain, work.candidate.paper.gain
+        names = [paper.digest[:12] if paper else "battery" for paper in papers]
+        found[GAIN] = Difference(reference=names[0], candidate=names[1])
+    return found
+
+
+def _ladder_and_findings(work: _Work) -> tuple[tuple[Rung, ...], tuple[Finding, ...]]:
+    rungs, found = [], []
+    for planned in work.rungs:
+        climbs = {name: work.ladder.climbs.get((planned.variable, name), Climb()) for name in work.results}
+        climbed = findings.rung(planned, climbs)
+        rungs.append(climbed)
+        one = findings.finding(climbed, climbs, _declared_at(work, planned.variable), _sources(work, planned.variable))
+        if one is not None:
+            found.append(one)
+    found.sort(key=lambda f: (-f.explains, -_largest_ulp(f, rungs)))
+    return tuple(rungs), tuple(found)
+
+
+def _largest_ulp(finding: Finding, rungs: list[Rung]) -> int:
+    rung = next(rung for rung in rungs if rung.variable == finding.variable)
+    return max((errors.max_ulp for errors in rung.alone.values()), default=0)
+
+
+def _declared_at(work: _Work, variable: str) -> Pair:
+    sources = _sources(work, variable)
+    return Pair(
+        reference=work.reference.places.get(variable, sources.reference),
+        candidate=work.candidate.places.get(variable, sources.candidate),
+    )
+
+
+def _sources(work: _Work, variable: str) -> Pair:
+    def source(party: Party) -> Any:
+        if variable == GAIN:
+            return party.paper.gain.tensor if party.paper.gain else None
+        return party.paper.resolved[variable].source
+
+    return Pair(reference=source(work.reference), candidate=source(work.candidate))

@@ -1,0 +1,145 @@
+"""From the ladder to findings: which variable did it, where, and how much of the difference it re-creates.
+
+Both sides are declared, so the differing variables are known; what is found is which of them matter. No side is called
+wrong: the finding says what each one declares, where, and what follows.
+"""
+
+from collections.abc import Mapping
+
+from rmsaudit.ladder import GAIN, Climb, RungPlan
+from rmsaudit.measure.measurement import Measurement
+from rmsaudit.record import Finding, Pair, Rung, RungErrors, Scalar
+
+CAUSES = {"eps": "eps-value", GAIN: "gain-values"}
+
+
+def cause_of(variable: str) -> str:
+    """The cause's name: the variable's, except where the variable is a plain number."""
+    return CAUSES.get(variable, variable.replace("_", "-"))
+
+
+def rung(plan: RungPlan, climbs: Mapping[str, Climb]) -> Rung:
+    """The rung as the record holds it. climbs: by category. Categories without a difference are left out."""
+    return Rung(
+        variable=plan.variable,
+        from_=plan.from_,
+        to=plan.to,
+        alone=_errors({name: climb.alone for name, climb in climbs.items()}),
+        cumulative=_errors({name: climb.cumulative for name, climb in climbs.items()}),
+        reverted=_errors({name: climb.reverted for name, climb in climbs.items()}),
+        recreates=tuple(
+            name for name, climb in climbs.items() if climb.alone is not None and climb.differing and not climb.left
+        ),
+        impossible=plan.impossible,
+    )
+
+
+def _errors(measured: Mapping[str, Measurement | None]) -> dict[str, RungErrors]:
+    return {
+        name: RungErrors(
+            max_abs_error=found.max_abs_error,
+            max_rel_error=found.max_rel_error,
+            max_ulp=found.max_ulp,
+            share=found.differing / found.elements,
+            zero_reference=found.zero_reference,
+            nonfinite_mismatched=found.nonfinite.mismatched,
+        )
+        for name, found in measured.items()
+        if found is not None and (found.differing or found.nonfinite.mismatched)
+    }
+
+
+def finding(climbed: Rung, climbs: Mapping[str, Climb], declared_at: Pair, sources: Pair) -> Finding | None:
+    """What this variable did, or None where it changes nothing that the battery can see.
+
+    sources: where each side's value came from, in words. declared_at: `file:line:column`, or the same words.
+    """
+    if not climbed.alone and not _acts_with_others(climbs):
+        return None
+    differing = sum(climb.differing for climb in climbs.values())
+    left = sum(min(climb.left, climb.differing) for climb in climbs.values())
+    return Finding(
+        cause=cause_of(climbed.variable),
+        variable=climbed.variable,
+        reference_value=climbed.from_,
+        candidate_value=climbed.to,
+        claim=_claim(climbed),
+        evidence=_evidence(climbed),
+        explains=1.0 - left / differing if differing else 0.0,
+        residual_max_ulp=None if climbed.impossible else max((climb.left_ulp for climb in climbs.values()), default=0),
+        seen_in=tuple(sorted(climbed.alone, key=lambda name: -climbed.alone[name].max_ulp)),
+        declared_at=declared_at,
+        next_step=_next_step(climbed, sources),
+    )
+
+
+def _acts_with_others(climbs: Mapping[str, Climb]) -> bool:
+    """True where setting the variable back changes the difference although it does nothing alone."""
+    return any(
+        climb.reverted is not None and climb.cumulative is not None and climb.alone is not None
+        and climb.reverted.differing < climb.differing
+        for climb in climbs.values()
+    )  # fmt: skip
+
+
+def _claim(climbed: Rung) -> str:
+    if climbed.variable == GAIN:
+        return "The two sides carry different gain tensors."
+    return f"The candidate has {climbed.variable} = {shown(climbed.to)}; the reference has {shown(climbed.from_)}."
+
+
+def _evidence(climbed: Rung) -> str:
+    if climbed.impossible:
+        return f"It cannot be changed alone ({climbed.impossible})."
+    if not climbed.alone:
+        return "Alone it changes nothing here; together with the other differing variables it does."
+    name, worst = max(climbed.alone.items(), key=lambda item: (item[1].nonfinite_mismatched, item[1].max_ulp))
+    parts = [
+        f"Changed alone, it moves {_count(len(climbed.alone), 'category', 'categories')}, most of all {name}:"
+        f" {worst.max_ulp} ulp, {percent(worst.share)} of the elements."
+    ]
+    if climbed.recreates:
+        parts.append(f"It alone re-creates the candidate bit for bit in {', '.join(climbed.recreates)}.")
+    parts.append(_after_reverting(climbed))
+    return " ".join(parts)
+
+
+def _after_reverting(climbed: Rung) -> str:
+    if not climbed.reverted:
+        return "With only it set back, nothing differs."
+    name, worst = max(climbed.reverted.items(), key=lambda item: (item[1].nonfinite_mismatched, item[1].max_ulp))
+    return f"With only it set back, at most {worst.max_ulp} ulp remain ({name})."
+
+
+def _next_step(climbed: Rung, sources: Pair) -> str:
+    if climbed.variable == GAIN:
+        return "Compare the two gain tensors: the same layer, the same convention (plain or offset), the same rounding?"
+    source = sources.reference or "its declaration"
+    if "config.json" in source or "gguf" in source.lower():
+        return f"Read {climbed.variable} from the same place in the candidate: {source} has {shown(climbed.from_)}."
+    return (
+        f"Decide which {climbed.variable} the model was trained and evaluated with ({shown(climbed.from_)} by {source},"
+        f" {shown(climbed.to)} by {sources.candidate or 'the candidate'}) and declare that on both sides."
+    )
+
+
+def shown(value: Scalar) -> str:
+    """A value as it would be written in YAML, for a sentence."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, tuple) else str(value)
+
+
+def percent(share: float) -> str:
+    """A share in percent, three digits; never 0 % or 100 % for something that is not."""
+    if 0 < share < 0.0005:
+        return "under 0.05 %"
+    if 0.9995 < share < 1:
+        return "over 99.95 %"
+    return f"{100 * share:.3g} %"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,94 @@
+"""The vectorised step in front of `frontier`: of many elements, it drops those that another one certainly stands for.
+
+float64 division is monotone: fl(d_i/r_i) < fl(d_j/r_j) proves d_i/r_i < d_j/r_j. Only equal quotients prove nothing;
+they are compared again by exact products. What is left is the frontier and little else, and `frontier` decides that rest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rmsaudit.arrays import Array
+from rmsaudit.double_double import two_product
+
+_FEW = 256  # so many elements are sorted right away
+
+
+class Contenders(NamedTuple):
+    """Elements by d, |reference| (both positive), fl(d/|reference|) and flat index; arrays, or numbers where it is one."""
+
+    error: Array
+    magnitude: Array
+    quotient: Array
+    at: Array
+
+    def take(self, which: Array | slice) -> "Contenders":
+        return Contenders(*(field[which] for field in self))
+
+
+class Prefilter:
+    """Of the elements offered so far, those that may be on the frontier: by falling d and rising quotient."""
+
+    def __init__(self) -> None:
+        nothing = np.empty(0)
+        self.kept = Contenders(nothing, nothing, nothing, np.empty(0, dtype=np.int64))
+
+    def offer(self, error: Array, magnitude: Array, at: Array) -> None:
+        """Takes in elements: float64, float64, int64. Of equal ones the smallest index is kept."""
+        with np.errstate(all="ignore"):  # quotients beyond float64 in either direction compare like any others
+            offered = Contenders(error, magnitude, error / magnitude, at)
+            while (size := offered.at.size) > _FEW:
+                sample = offered.take(slice(None, None, size // _FEW))
+                self._take_in(sample)
+                offered = offered.take(~_stands_for(self.corner(sample.error, sample.quotient), offered))
+                if 2 * offered.at.size > size:
+                    break
+            self._take_in(offered)
+
+    def corner(self, errors: Array, quotients: Array) -> Contenders:
+        """The one element kept that stands for the most of a sample. Something must have been kept."""
+        stood_for = (errors <= self.kept.error[:, None]) & (quotients <= self.kept.quotient[:, None])
+        return self.kept.take(stood_for.sum(axis=1).argmax())
+
+    def _take_in(self, elements: Contenders) -> None:
+        self.kept = _sweep(Contenders(*map(np.concatenate, zip(self.kept, elements, strict=True))))
+
+
+def _sweep(elements: Contenders) -> Contenders:
+    """By falling d, those whose quotient rises; and of those whose quotient ties, all that the first does not stand for."""
+    falling = elements.take(np.lexsort((elements.at, elements.magnitude, -elements.error)))
+    rising = falling.take(falling.quotient == np.maximum.accumulate(falling.quotient))
+    first = np.append(True, rising.quotient[1:] > rising.quotient[:-1])[: rising.at.size]
+    heads = rising.take(np.flatnonzero(first)[np.cumsum(first) - 1])
+    return rising.take(first | ~_stands_for(heads, rising))
+
+
+def _stands_for(corner: Contenders, elements: Contenders) -> Array:
+    """Where the corner (one for all, or one each) certainly stands for the element; for its own index it does."""
+    no_larger = elements.error <= corner.error
+    covered = no_larger & (elements.quotient < corner.quotient)
+    tied = np.flatnonzero(no_larger & (elements.quotient == corner.quotient))
+    if tied.size:
+        its = corner.take(tied) if corner.at.ndim else corner
+        covered[tied] = _covers_tied(its, elements.take(tied))
+    return covered
+
+
+def _covers_tied(corner: Contenders, elements: Contenders) -> Array:
+    """For a d that is no larger and a quotient that rounds alike: whether the exact quotient is no larger either."""
+    twin = (elements.error == corner.error) & (elements.magnitude == corner.magnitude)
+    return np.where(twin, elements.at >= corner.at, _quotient_at_most(elements, corner))
+
+
+def _quotient_at_most(elements: Contenders, corner: Contenders) -> Array:
+    """Whether d/|reference| is at most the corner's, exactly, by the products across as double-doubles.
+
+    The significands lie in [1/2, 1), so beyond a shift of 4 the power of two alone decides and the limit changes nothing.
+    """
+    (error, error_exponent), (magnitude, magnitude_exponent) = np.frexp(elements.error), np.frexp(elements.magnitude)
+    (its_error, its_error_exponent), (its_magnitude, its_exponent) = np.frexp(corner.error), np.frexp(corner.magnitude)
+    shift = (error_exponent - magnitude_exponent) - (its_error_exponent - its_exponent)
+    one = two_product(np.ldexp(error, np.clip(shift, -4, 4)), its_magnitude)
+    other = two_product(magnitude, its_error)
+    at_most: Array = (one.hi < other.hi) | ((one.hi == other.hi) & (one.lo <= other.lo))
+    return at_most

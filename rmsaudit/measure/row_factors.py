@@ -1,0 +1,50 @@
+"""Candidate ÷ reference, row by row: what a cause that scales whole rows looks like."""
+
+from zlib import crc32
+
+import numpy as np
+
+from rmsaudit.arrays import Array
+from rmsaudit.measure.measurement import ROWS_KEPT, RowFactor, RowFactors
+
+_COLUMNS = 512  # about so many columns of a wide row are looked at
+_GOLDEN = 0x9E3779B97F4A7C15  # 2^64 ÷ golden ratio, odd: multiples of it are spread evenly over 64 bits
+_MAX = np.finfo(np.float64).max
+
+
+def row_factors(reference: Array, candidate: Array, *, case: str = "", first_row: int = 0) -> RowFactors:
+    """Of [rows, width] each. Of rows wider than 512, every k-th column is looked at, k odd so that no lane pattern hides."""
+    rows, width = reference.shape
+    keys = _keys(case, first_row, rows)
+    chosen = np.sort(np.argpartition(keys, ROWS_KEPT)[:ROWS_KEPT]) if rows > ROWS_KEPT else np.arange(rows)
+    stride = -(-width // _COLUMNS) | 1
+    medians, spreads = _medians(reference[chosen, ::stride], candidate[chosen, ::stride])
+    found = [
+        RowFactor(key, None if median != median else median, None if spread != spread else spread)  # noqa: PLR0124
+        for key, median, spread in zip(keys[chosen].tolist(), medians.tolist(), spreads.tolist(), strict=True)
+    ]
+    return RowFactors(rows=rows).merge(RowFactors(kept=tuple(found)))
+
+
+def _keys(case: str, first_row: int, rows: int) -> Array:
+    """uint64, a different one for each row of a case."""
+    numbers = np.arange(first_row, first_row + rows, dtype=np.uint64)
+    return (numbers + np.uint64(crc32(case.encode()) << 32)) * np.uint64(_GOLDEN)
+
+
+def _medians(reference: Array, candidate: Array) -> tuple[Array, Array]:
+    """Per row: the lower median of the quotients, and the width of the middle nine tenths; NaN where there are none."""
+    with np.errstate(all="ignore"):
+        wide_reference, wide_candidate = reference.astype(np.float64), candidate.astype(np.float64)
+        quotients = np.clip(wide_candidate / wide_reference, -_MAX, _MAX)
+        usable = np.isfinite(wide_reference) & np.isfinite(wide_candidate) & (wide_reference != 0)
+        quotients[~usable] = np.nan  # sorts last
+        count = usable.sum(axis=1)
+        quotients.sort(axis=1)
+        edge = np.maximum(count - 1, 0) // 20
+
+        def at(column: Array) -> Array:
+            return np.take_along_axis(quotients, column[:, None], axis=1)[:, 0]
+
+        spread = np.minimum(at(np.maximum(count - 1 - edge, 0)) - at(edge), _MAX)
+    return at(np.maximum(count - 1, 0) // 2), spread

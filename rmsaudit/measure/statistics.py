@@ -1,0 +1,147 @@
+"""Two tensors to the numbers between them, block by block, in memory that does not grow with the tensors."""
+
+import numpy as np
+
+from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to, word_of
+from rmsaudit.formats import FORMATS
+from rmsaudit.measure.dense import BLOCK, DensePath
+from rmsaudit.measure.element import Element
+from rmsaudit.measure.frontier import frontier
+from rmsaudit.measure.measurement import Distance, Measurement, NonFinite, RowFactors
+from rmsaudit.measure.row_factors import row_factors
+from rmsaudit.measure.tally import NOWHERE, Tally
+
+_MANY = BLOCK // 8  # from so many differing elements on, passes over a whole block cost less than picking them
+
+
+def measure(
+    reference: Array,
+    candidate: Array,
+    *,
+    input: Array | None = None,  # noqa: A002 - the word of the record
+    case: str = "",
+    first_row: int = 0,
+) -> Measurement:
+    """How far the candidate lies from the reference, in this order: the reference is the denominator.
+
+    reference, candidate, input: [rows, width]; each of the sides in its own dtype. `case` and `first_row` name the places
+    in what is returned, so that blocks of rows and cases of a category can be measured apart and merged. `input` is only
+    looked up for the elements that are kept. Raises ValueError for sides that are not of one shape.
+    """
+    tally = _scanned(reference, candidate)
+    factors = row_factors(reference, candidate, case=case, first_row=first_row)
+    return _Places(reference, candidate, input, case, first_row).measurement(tally, factors)
+
+
+def distance(output: Array, oracle: Array, *, case: str = "", first_row: int = 0) -> Distance:
+    """How far one side lies from the oracle: [rows, width] both, of one dtype. Raises ValueError for other shapes or dtypes."""
+    if output.dtype != oracle.dtype:
+        raise ValueError(
+            f"the output is {output.dtype} and the oracle {oracle.dtype}; round the oracle to the output dtype"
+        )
+    tally = _scanned(oracle, output)
+    return Distance.of(_Places(oracle, output, None, case, first_row).measurement(tally, RowFactors()))
+
+
+def _scanned(reference: Array, candidate: Array) -> Tally:
+    if reference.shape != candidate.shape or reference.ndim != 2:
+        raise ValueError(f"the sides must have one shape [rows, width], not {reference.shape} and {candidate.shape}")
+    tally = Tally(np.ascontiguousarray(reference).reshape(-1), np.ascontiguousarray(candidate).reshape(-1))
+    if reference.dtype == candidate.dtype:
+        _scan_screened(tally)
+    else:
+        for start in range(0, reference.size, BLOCK):
+            tally.examine(np.arange(start, min(start + BLOCK, reference.size)))
+    return tally
+
+
+def _scan_screened(tally: Tally) -> None:
+    """Elements with equal bits and a finite value need no look; few others wait until there are enough of them."""
+    screen, dense = _Screen(tally.reference, tally.candidate), DensePath(tally)
+    waiting: list[Array] = []
+    for start in range(0, tally.reference.size, BLOCK):
+        suspects, finite = screen.suspects(start)
+        count = int(np.count_nonzero(suspects))
+        if not count or (finite and suspects.size == BLOCK and count >= _MANY and dense.examine(start, count)):
+            continue
+        waiting.append(start + np.flatnonzero(suspects))
+        if sum(index.size for index in waiting) >= BLOCK:
+            tally.examine(np.concatenate(waiting))
+            waiting.clear()
+    if waiting:
+        tally.examine(np.concatenate(waiting))
+
+
+class _Screen:
+    """Finds the elements of a block that differ in bits or have a reference that is not finite."""
+
+    def __init__(self, reference: Array, candidate: Array) -> None:
+        word = word_of(reference)
+        self.values = reference if word in ("float32", "float64") else None  # numpy's isfinite is quick for these
+        self.reference, self.candidate = bits(reference), bits(candidate)
+        self.magnitude = bits_of(word).type((1 << (FORMATS[word].bits - 1)) - 1)
+        largest = round_to(np.array([FORMATS[word].max]), word)
+        self.first_not_finite = bits(largest)[0] + 1
+        self.differs, self.finite = np.empty((2, BLOCK), dtype=bool)
+        self.scratch = np.empty(BLOCK, dtype=self.reference.dtype)
+
+    def suspects(self, start: int) -> tuple[Array, bool]:
+        """A mask over the block at `start` (valid until the next call), and whether every reference in it is finite."""
+        block = slice(start, min(start + BLOCK, self.reference.size))
+        size = block.stop - start
+        differs = np.not_equal(self.reference[block], self.candidate[block], out=self.differs[:size])
+        finite = self._finite(block, size)
+        if finite.all():
+            return differs, True
+        return np.greater_equal(differs, finite, out=differs), False  # differs, or not finite
+
+    def _finite(self, block: slice, size: int) -> Array:
+        if self.values is not None:
+            return np.isfinite(self.values[block], out=self.finite[:size])
+        magnitudes = np.bitwise_and(self.reference[block], self.magnitude, out=self.scratch[:size])
+        return np.less(magnitudes, self.first_not_finite, out=self.finite[:size])
+
+
+class _Places:
+    """Names the elements that a tally has kept."""
+
+    def __init__(self, reference: Array, candidate: Array, x: Array | None, case: str, first_row: int) -> None:
+        self.reference, self.candidate, self.x = reference, candidate, x
+        self.case, self.first_row = case, first_row
+
+    def measurement(self, tally: Tally, factors: RowFactors) -> Measurement:
+        errors = [self.element(index) for index in tally.prefilter.kept.index.tolist()]
+        over_nonzero = frontier(errors)
+        return Measurement(
+            unit=tally.unit,
+            elements=self.reference.size,
+            differing=tally.differing,
+            signed_zero=tally.signed_zero,
+            zero_reference=tally.zero_reference,
+            candidate_larger=tally.candidate_larger,
+            max_ulp=tally.max_ulp,
+            nonfinite=NonFinite(
+                reference=tally.reference_classes,
+                candidate=tally.candidate_classes,
+                mismatched=tally.mismatched,
+                first=self.element_or_none(tally.mismatched_at),
+            ),
+            frontier=frontier([*over_nonzero, *([self.element(tally.zero_at)] if tally.zero_reference else [])]),
+            largest_rel=over_nonzero[-1] if over_nonzero else None,
+            largest_ulp=self.element_or_none(tally.max_ulp_at),
+            row_factors=factors,
+        )
+
+    def element_or_none(self, index: int) -> Element | None:
+        return None if index == NOWHERE else self.element(index)
+
+    def element(self, index: int) -> Element:
+        row, column = divmod(index, self.reference.shape[1])
+        return Element(
+            case=self.case,
+            row=self.first_row + row,
+            column=column,
+            reference=float(self.reference[row, column]),
+            candidate=float(self.candidate[row, column]),
+            input=None if self.x is None else float(self.x[row, column]),
+        )

@@ -1,0 +1,202 @@
+"""One category's numbers, gathered case by case and turned into the record's own words at the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import numpy as np
+
+from rmsaudit.arrays import Array, hex_of
+from rmsaudit.attenuation import attenuation
+from rmsaudit.case import Case
+from rmsaudit.formats import FORMATS
+from rmsaudit.gate import closer_side
+from rmsaudit.measure.element import Element
+from rmsaudit.measure.measurement import Distance, Measurement
+from rmsaudit.measure.statistics import distance, measure
+from rmsaudit.oracle import Answer
+from rmsaudit.record import (
+    CategoryResult,
+    NonFinite,
+    OracleDistance,
+    OracleResult,
+    Range,
+    RowFactor,
+    SideName,
+    SmallestPassing,
+)
+from rmsaudit.record import Worst as WorstRecord
+from rmsaudit.semantics import NormSpec, scope
+from rmsaudit.semantics.eps import knee
+
+
+def mean_squares(spec: NormSpec, case: Case) -> Array:
+    """q of each statistic, float64 [outer, groups]: the mean square of what the reference's formula squares.
+
+    Near the edges of float64 the square overflows or vanishes; the range of q is a help to the reader, not a judgement.
+    """
+    x = case.x.astype(np.float64)
+    if spec.residual == "add":
+        x = x + case.residual.astype(np.float64)
+    rows = scope.unfold(x, spec)
+    entering = rows[..., : scope.statistic_size(rows.shape[-1], spec)]
+    with np.errstate(all="ignore"):
+        return np.mean(entering * entering, axis=-1)
+
+
+def knee_of(spec: NormSpec, case: Case) -> float:
+    """The mean square at which the reference's eps acts as strongly as the row."""
+    size = scope.statistic_size(scope.group_size(case.x.shape[0], spec), spec)
+    return knee(spec, size, spec.statistic == "sum_square")
+
+
+@dataclass
+class Tally:
+    """What is known of one category so far."""
+
+    category: str
+    measurement: Measurement | None = None
+    reference: Distance | None = None
+    candidate: Distance | None = None
+    ratios: list[Array] = field(default_factory=list)
+    cases: dict[str, tuple[Case, Answer, Array]] = field(default_factory=dict)
+    violations: int | None = None
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, spec: NormSpec, case: Case, outputs: tuple[Array, Array], answers: tuple[Answer, Answer]) -> None:
+        """Adds one case that both sides ran. spec: the reference's at this width. answers: the oracle in each output dtype."""
+        found = measure(*outputs, case=case.label)
+        self.measurement = found if self.measurement is None else self.measurement.merge(found)
+        near = [distance(output, answer.values) for output, answer in zip(outputs, answers, strict=True)]
+        self.reference = near[0] if self.reference is None else self.reference.merge(near[0])
+        self.candidate = near[1] if self.candidate is None else self.candidate.merge(near[1])
+        point = knee_of(spec, case)
+        with np.errstate(all="ignore"):
+            ratios = mean_squares(spec, case) / point if point else None
+        if ratios is not None:
+            self.ratios.append(ratios.ravel())
+        self.cases[case.label] = (case, answers[0], _ratio_of_row(ratios, spec, case))
+
+    def result(self, output_dtype: str) -> CategoryResult:
+        """The category as the record holds it, still without a verdict. output_dtype: where nothing was measured."""
+        found = self.measurement
+        if found is None:
+            return CategoryResult(output_dtype=output_dtype, failures=tuple(self.failures))
+        smallest = found.smallest_passing
+        return CategoryResult(
+            output_dtype=found.unit,
+            elements=found.elements,
+            max_abs_error=found.max_abs_error,
+            max_rel_error=found.max_rel_error,
+            max_ulp=found.max_ulp,
+            differing_share=found.differing_share,
+            zero_reference=found.zero_reference,
+            signed_zero=found.signed_zero,
+            violations=self.violations,
+            nonfinite=NonFinite(
+                reference=found.nonfinite.reference.total,
+                candidate=found.nonfinite.candidate.total,
+                mismatched=found.nonfinite.mismatched,
+            ),
+            q_over_eps=self._range(lambda ratio: ratio),
+            attenuation=self._range(attenuation),
+            row_factor=_row_factor(found),
+            worst=tuple(self._worst(element) for element in _worst_elements(found)),
+            oracle=self._oracle(found.unit),
+            smallest_passing=SmallestPassing(
+                max_ulp=smallest and smallest.max_ulp,
+                atol_at_rtol_0=smallest and smallest.atol_at_rtol_0,
+                rtol_at_atol_0=smallest and smallest.rtol_at_atol_0,
+            ),
+            points=found.points,
+            failures=tuple(self.failures),
+        )
+
+    def _range(self, law: Callable[[float], float]) -> Range | None:
+        """The law's range over the finite q/eps of the category, or None where nothing is known."""
+        if not self.ratios:
+            return None
+        ratios = np.concatenate(self.ratios)
+        ratios = ratios[np.isfinite(ratios)]
+        if not ratios.size:
+            return None
+        return Range(min=law(float(ratios.min())), max=law(float(ratios.max())))
+
+    def _worst(self, element: Element) -> WorstRecord:
+        case, answer, ratios = self.cases[element.case]
+        place = element.row, element.column
+        ratio = float(ratios[place]) if ratios.size else np.nan
+        return WorstRecord(
+            case=element.case,
+            row=element.row,
+            column=element.column,
+            q_over_eps=ratio if np.isfinite(ratio) else None,
+            input=_written(case.x[place]),
+            reference=_written(element.reference),
+            candidate=_written(element.candidate),
+            oracle=_written(answer.values[place]),
+            reference_hex=hex_of(element.reference),
+            candidate_hex=hex_of(element.candidate),
+        )
+
+    def _oracle(self, unit: str) -> OracleResult | None:
+        if self.reference is None or self.candidate is None:
+            return None
+        near = {"reference": self.reference, "candidate": self.candidate}
+        far = [name for name, side in near.items() if _is_far(side, unit)]
+        closer = closer_side(
+            self.reference.max_ulp,
+            self.candidate.max_ulp,
+            self.reference.mismatched,
+            self.candidate.mismatched,
+        )
+        return OracleResult(
+            reference=_distance(self.reference),
+            candidate=_distance(self.candidate),
+            closer=cast("Literal['reference', 'candidate', 'alike']", closer),
+            far=cast("tuple[SideName, ...]", tuple(far)),
+        )
+
+
+def _ratio_of_row(ratios: Array | None, spec: NormSpec, case: Case) -> Array:
+    """q/eps for every element [rows, width] as a broadcast view, so that a worst element can name its own."""
+    if ratios is None:
+        return np.empty((0, 0))
+    unfolded = scope.unfold(case.x, spec)
+    spread = np.broadcast_to(ratios[..., None], unfolded.shape)
+    return scope.fold(spread, case.x.shape, spec)
+
+
+def _is_far(side: Distance, unit: str) -> bool:
+    """More than half of the format's digits lost, two bits of grace; an honest float32 running sum (485 ulp) is not far."""
+    bits = max(2, FORMATS[unit].precision // 2 - 2)
+    return side.mismatched > 0 or side.max_ulp > 1 << bits
+
+
+def _distance(side: Distance) -> OracleDistance:
+    return OracleDistance(
+        max_ulp=side.max_ulp,
+        max_abs_error=side.max_abs_error,
+        correctly_rounded=1.0 - side.incorrect_share,
+        nonfinite_mismatched=side.mismatched,
+    )
+
+
+def _row_factor(found: Measurement) -> RowFactor | None:
+    """The rows' medians; None where no row has a finite pair over a reference that is not zero."""
+    rows = found.row_factors
+    if rows.min is None or rows.median is None or rows.max is None or rows.spread is None:
+        return None
+    return RowFactor(min=rows.min, median=rows.median, max=rows.max, spread=rows.spread)
+
+
+def _worst_elements(found: Measurement) -> tuple[Element, ...]:
+    """A non-finite mismatch first, then the worst by ulp, by d and by d/|reference|."""
+    first = found.nonfinite.first
+    return ((first,) if first else ()) + found.worst
+
+
+def _written(value: float | Array) -> float | str:
+    """A float, or the word for what YAML and JSON have no common number for."""
+    number = float(value)
+    return number if np.isfinite(number) else str(number)

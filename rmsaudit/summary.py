@@ -1,0 +1,77 @@
+"""The two sentences at the top of a record, and the sentences that state its limits."""
+
+from rmsaudit.record import AcceptanceRecord, CategoryResult, Finding
+
+
+def summarise(record: AcceptanceRecord) -> str:
+    """First the verdict with its worst number, then the cause."""
+    return f"{_verdict(record)} {_cause(record)}".strip()
+
+
+def scope_of(categories: int, sides: str) -> str:
+    """What a record does and does not show."""
+    return (
+        f"One RMSNorm, {categories} categories of inputs, {sides}. The categories do not exhaust the inputs, and a local"
+        " error of one norm says nothing about the quality of a model that contains it."
+    )
+
+
+def _verdict(record: AcceptanceRecord) -> str:
+    results = record.results
+    match record.outcome:
+        case "could_not_run":
+            return "One side could not be run, so nothing was judged."
+        case "nothing_compared":
+            return "No element was compared, so nothing was judged."
+        case "not_judged":
+            return f"No tolerance was given, so nothing was judged. {_largest(results)}"
+        case "accepted":
+            return f"All {len(results)} categories are within the tolerance. {_largest(results)}"
+        case "accepted_with_waiver":
+            waived = [name for name, result in results.items() if result.verdict == "accepted_with_waiver"]
+            return f"Within the tolerance, except for {', '.join(waived)}, which a waiver excuses."
+        case _:
+            return _rejection(record)
+
+
+def _rejection(record: AcceptanceRecord) -> str:
+    rejected = {name: result for name, result in record.results.items() if result.verdict == "rejected"}
+    name, worst = max(rejected.items(), key=lambda item: (item[1].nonfinite.mismatched, item[1].max_ulp))
+    count = f"{len(rejected)} of {len(record.results)} categories {'is' if len(rejected) == 1 else 'are'} rejected"
+    first = f"{count}, most of all {name}: {worst.because}."
+    if record.outcome == "reference_suspect":
+        first += (
+            " The reference is the side that is farther from the exact result in every one of them: look there first."
+        )
+    return first
+
+
+def _largest(results: dict[str, CategoryResult]) -> str:
+    name, worst = max(results.items(), key=lambda item: (item[1].nonfinite.mismatched, item[1].max_ulp))
+    if worst.nonfinite.mismatched:
+        return f"In {name}, {worst.nonfinite.mismatched} outputs are NaN or infinite on one side only."
+    if worst.max_ulp == 0 and all(result.differing_share == 0 for result in results.values()):
+        return "The two sides return the same bits everywhere."
+    return f"The largest difference is {worst.max_ulp} ulp of {worst.output_dtype}, in {name}."
+
+
+def _cause(record: AcceptanceRecord) -> str:
+    if record.outcome in ("could_not_run", "nothing_compared"):
+        return ""
+    parts = [_said(finding, record) for finding in record.findings]
+    far = sorted({name for name, r in record.results.items() if r.oracle and len(r.oracle.far) == 2})
+    if far:
+        parts.append(f"both sides are far from the exact result in {', '.join(far)}")
+    if not parts:
+        return ""
+    sentence = "; ".join(parts) + "."
+    return sentence[0].upper() + sentence[1:]
+
+
+def _said(finding: Finding, record: AcceptanceRecord) -> str:
+    rung = next((rung for rung in record.ladder if rung.variable == finding.variable), None)
+    if rung is None or not rung.recreates:
+        seen = f", most in {finding.seen_in[0]}" if finding.seen_in else ""
+        return f"{finding.variable} matters{seen}"
+    names = "all categories" if len(rung.recreates) == len(record.results) else ", ".join(rung.recreates)
+    return f"{finding.variable} alone explains {names}"
