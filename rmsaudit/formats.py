@@ -6,7 +6,7 @@ Sources: IEEE 754-2019 for binary16/32/64; bfloat16 as the upper half of binary3
 """
 
 from dataclasses import dataclass
-from math import ldexp
+from math import frexp, ldexp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,6 @@ class Format:
 
     def ulp(self, value: float) -> float:
         """The gap between neighbours of this format at |value|, as a float."""
-        from math import frexp
-
         exponent = max(frexp(abs(value))[1] - 1, self.min_exponent) if value else self.min_exponent
         return ldexp(1.0, min(exponent, self.max_exponent) - self.precision + 1)
 

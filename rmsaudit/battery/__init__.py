@@ -9,7 +9,6 @@ Categories come in the order of READING_ORDER: by scale, from nothing to the edg
 that are not finite; about the gain. A category that is not named there comes last.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -30,7 +29,6 @@ __all__ = [
     "build",
     "common_format",
     "describe",
-    "digest",
     "names",
 ]
 
@@ -95,12 +93,6 @@ def build(setup: Setup, names: Iterable[str] | None = None) -> Iterator[tuple[Ca
     chosen = None if names is None else set(names)
     described = [describe(name) for name in _in_order(chosen)]
     return (part for category in described for part in _build(category, setup))
-
-
-def digest(cases: Iterable[Case]) -> str:
-    """sha256 over the labels and digests of a category's cases."""
-    lines = "".join(f"{case.label}: {case.digest()}\n" for case in cases)
-    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def _in_order(chosen: set[str] | None) -> tuple[str, ...]:

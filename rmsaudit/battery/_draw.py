@@ -2,8 +2,8 @@
 
 The integers are those of PCG64 (O'Neill, "PCG: a family of simple fast space-efficient statistically good algorithms",
 2014: a 128-bit linear congruential generator with XSL-RR output), read as little-endian parts. Values are made of them
-by integer arithmetic, powers of two and single IEEE 754 additions: no `Generator` distribution and no function of a math
-library, which may differ from build to build.
+by integer arithmetic, powers of two and single IEEE 754 additions, never by a `Generator` distribution or a function of
+a math library, which may differ from build to build.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """exact-sum: whole numbers whose squares sum exactly, so that the order of the sum cannot matter.
 
-What still differs here is not reduction order. The sums are exact in float32, and in the dtypes that both sides compute
-and accumulate in where those leave room for more than ±2.
+What still differs here is not reduction order. The sums are exact in float32, and in the dtypes that both sides accumulate
+in where those leave room for more than ±2. Squares that the compute dtype rounds are whole numbers all the same.
 """
 
 from collections.abc import Iterator
@@ -43,25 +43,22 @@ def build(setup: Setup) -> Iterator[Case | Skipped]:
     yield from cases(setup, "exact-sum", lines, added=added)
 
 
-def _used(setup: Setup) -> set[str]:
-    return {word for _, spec in setup.sides for word in (spec.compute_dtype, spec.accumulate_dtype)}
-
-
 def _bound(setup: Setup) -> int:
-    """The largest whole number used: `size` squares of it stay below 2^bits, and it is a value of the input itself."""
-    exact_in_input = 1 << min(setup.format.precision, setup.x_format.precision)
-    bits = min(FLOAT32_BITS, *(FORMATS[word].precision for word in _used(setup)))
-    by_sum = isqrt((1 << bits) // setup.size)
-    if by_sum < 3:
-        by_sum = isqrt((1 << FLOAT32_BITS) // setup.size)
-    return min(LARGEST, exact_in_input, by_sum)
+    """The largest whole number used: `size` squares of it are at most 2^bits, and the input holds it."""
+    held_exactly = 1 << min(setup.format.precision, setup.x_format.precision)
+    bits = min(FLOAT32_BITS, *(FORMATS[spec.accumulate_dtype].precision for _, spec in setup.sides))
+    summed_exactly = isqrt((1 << bits) // setup.size)
+    if summed_exactly < 3:
+        summed_exactly = isqrt((1 << FLOAT32_BITS) // setup.size)
+    return min(LARGEST, held_exactly, summed_exactly)
 
 
 def _scales(setup: Setup) -> list[int]:
     """Exponents at which a unit is still a value of the input, and its square one of the dtypes it is squared in."""
-    lowest = max(
-        setup.format.smallest_exponent,
-        setup.x_format.smallest_exponent,
-        *((FORMATS[word].min_exponent - FORMATS[word].precision + 2) // 2 for word in _used(setup)),
-    )
-    return [exponent for exponent in SCALES if exponent >= lowest]
+    used = [FORMATS[word] for _, spec in setup.sides for word in (spec.compute_dtype, spec.accumulate_dtype)]
+    squared = max(fmt.min_exponent - fmt.precision + 1 for fmt in used)
+    return [
+        exponent
+        for exponent in SCALES
+        if exponent >= max(setup.format.smallest_exponent, setup.x_format.smallest_exponent) and 2 * exponent >= squared
+    ]

@@ -5,8 +5,8 @@ by our number grammar, a str field keeps `1e-6` as the text it is. Each model th
 so that what pydantic reports is never far from the node it is about.
 
 Understood annotations: bool, int, float, str, date, None, Any, Literal of words, tuple, list, dict with text keys,
-models, unions of these, and anything that carries a `ReadBy`. In a union of models the fitting one is picked by a key
-whose value is a Literal of one word in each (`rule: sum`), or else by the keys that are there.
+models, unions and named aliases of these, and anything that carries a `ReadBy`. In a union of models the fitting one is
+picked by a key whose value is a Literal of one word in each (`rule: sum`), or else by the keys that are there.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,6 +18,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import TypeAliasType
 
 from rmsaudit.documents import scalars
 from rmsaudit.documents.nodes import Mapping, Node, Scalar, Sequence, Tree, child
@@ -27,6 +29,9 @@ from rmsaudit.documents.validation import report
 Model = TypeVar("Model", bound=BaseModel)
 ScalarReader = Callable[[Node], Any]  # raises Refused
 Reader = Callable[[Node, str, Problems], Any]  # of a node with that name in messages; FAILED means: a problem was added
+
+Absent = SkipJsonSchema[None]
+"""`X | Absent = None` is for a key that may be left out; unlike `X | None`, no null can be written there."""
 
 FAILED: Any = object()
 FEW_KEYS = 12  # that may be listed in a message
@@ -154,6 +159,8 @@ def _reader(annotation: Any, metadata: Iterable[Any] = ()) -> Reader:
     """The reader of an annotation. Raises TypeError for one that no document type uses yet."""
     if (by := _read_by(metadata)) is not None:
         return partial(_read_scalar, read=by)
+    if isinstance(annotation, TypeAliasType):
+        return _reader(annotation.__value__)
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
         return _reader(inner, metadata)
@@ -236,11 +243,10 @@ class _Union:
 
 def _union(arguments: tuple[Any, ...]) -> _Union:
     bare = [(get_args(a)[0], _read_by(get_args(a)[1:])) if get_origin(a) is Annotated else (a, None) for a in arguments]
-    members = [member for member, _ in bare]
     special = [by for _, by in bare if by is not None]
     plain = [member for member, by in bare if by is None]
     return _Union(
-        null=NoneType in members,
+        null=NoneType in arguments,
         words=tuple(word for member in plain if get_origin(member) is Literal for word in get_args(member)),
         scalars=(*special, *(read for kind, read in _SCALARS.items() if kind in plain)),
         models=tuple(m for m in plain if isinstance(m, type) and issubclass(m, BaseModel)),
@@ -261,14 +267,16 @@ def _read_union(node: Node, name: str, problems: Problems, *, union: _Union) -> 
             return None
         case Scalar() if node.text in union.words:
             return node.text
-    return _read_scalar(node, name, problems, read=partial(_first_that_reads, union=union))
+    if union.scalars or union.words:
+        return _read_scalar(node, name, problems, read=partial(_first_that_reads, union=union))
+    shape = f"a mapping{_with_keys(_keys_of(union.models))}" if union.models else "a list"
+    return _wrong_shape(node, f"{name} must be {shape}", problems)
 
 
 def _first_that_reads(node: Node, *, union: _Union) -> Any:
     """What the first willing scalar reader makes of the node; else the refusal of the most general one."""
-    if not union.scalars and union.words:
+    if not union.scalars:
         return scalars.word(node, union.words)
-    refusal = Refused(f"must be a mapping{_with_keys(_keys_of(union.models))}", "wrong-shape")
     for read in union.scalars:
         try:
             return read(node)

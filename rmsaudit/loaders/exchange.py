@@ -1,26 +1,28 @@
 """exchange: arrays that cross to other programs and back, as safetensors files.
 
-A safetensors file is a length (8 bytes, little-endian), a JSON header of that length, and the bytes of the tensors. It is
-read and written here because the library's numpy side does neither bfloat16 nor float8 both ways, writes metadata in an order that
-changes from run to run, and answers a broken file with the parser's words instead of ours.
+A safetensors file is a length (8 bytes, little-endian), a JSON header of that length, and the bytes of the tensors. It
+is read and written here because the library's numpy side knows bfloat16 and float8 in one direction only, writes metadata
+in an order that changes from run to run, and answers a broken file with its parser's words.
 """
 
 import json
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to, word_of
 from rmsaudit.case import Case
 from rmsaudit.formats import FORMATS
+from rmsaudit.loaders import Failed, Observation, Ran
 from rmsaudit.semantics import NormSpec
 
 CODES = {
@@ -106,7 +108,7 @@ def open_tensors(path: Path) -> TensorFile:
     return TensorFile(path, entries, metadata, body)
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> BufferedReader:
     """An ordinary file, open for reading. A pipe or device is refused without waiting for it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -121,7 +123,16 @@ def _open(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def _header_bytes(file: BinaryIO, size: int) -> bytes:
+def read_whole(path: Path, most: int) -> bytes:
+    """All bytes of a small file. Raises UnusableTensors."""
+    with _open(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise UnusableTensors(f"is larger than {most // 2**20} MiB", "too-large")
+    return data
+
+
+def _header_bytes(file: BufferedReader, size: int) -> bytes:
     if size < 8:
         raise UnusableTensors(f"has {size} bytes, and a safetensors file begins with 8 that give a length", "truncated")
     length = int.from_bytes(file.read(8), "little")
@@ -135,23 +146,28 @@ def _header_bytes(file: BinaryIO, size: int) -> bytes:
 
 
 def _header(raw: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(raw, object_pairs_hook=_without_repeats)
-    except UnusableTensors:
-        raise
-    except (ValueError, RecursionError):
-        raise UnusableTensors("has a header that is not JSON; it is not safetensors, or damaged") from None
+    header = parse_json(raw)
     if not isinstance(header, dict):
         raise UnusableTensors("has a header that is not a JSON object")
     return header
 
 
+def parse_json(raw: bytes) -> Any:
+    """JSON without repeated keys. Raises UnusableTensors, whatever the bytes are."""
+    try:
+        return json.loads(raw, object_pairs_hook=_without_repeats)
+    except UnusableTensors:
+        raise
+    except (ValueError, RecursionError):
+        raise UnusableTensors("is not JSON where it should be; it is of another kind, or damaged") from None
+
+
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise UnusableTensors(f"has {repeated!r} twice in its header")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise UnusableTensors(f"has {key!r} twice")
+        found[key] = value
     return found
 
 
@@ -190,7 +206,8 @@ def _check_places(entries: Mapping[str, Entry], size: int) -> None:
 def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     """Writes `tensors` and `metadata` to a new file beside `path` and renames it. Equal contents give equal bytes.
 
-    Wide dtypes come first, so that every tensor lies on a multiple of its item size. Raises OSError; `path` is then as it was.
+    Wide dtypes come first, so that every tensor lies on a multiple of its item size. Raises OSError; `path` is then as
+    it was.
     """
     names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header = _written_header([(name, tensors[name]) for name in names], metadata)
@@ -200,7 +217,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Array], metadata: Mapping[st
             stream.write(len(header).to_bytes(8, "little") + header)
             for name in names:
                 patterns = bits(np.ascontiguousarray(tensors[name]))
-                stream.write(patterns.astype(patterns.dtype.newbyteorder("<"), copy=False).data.cast("B"))
+                stream.write(patterns.astype(patterns.dtype.newbyteorder("<"), copy=False).tobytes())
         Path(beside).chmod(_new_file_mode())
         Path(beside).replace(path)
     except BaseException:
@@ -233,7 +250,7 @@ def _new_file_mode() -> int:
 
 
 def fed(case: Case, spec: NormSpec) -> Case:
-    """The case with every operand in the dtype that `spec` takes it in. Raises UnusableTensors where one would be rounded.
+    """The case with every operand in the dtype that `spec` takes. Raises UnusableTensors where one would change.
 
     A battery holds its values in the coarser dtype of the two sides; a program of one side takes them in its own.
     """
@@ -273,3 +290,23 @@ def operands(case: Case, spec: NormSpec) -> dict[str, Array]:
     if spec.bias:
         named["bias"] = case.bias
     return named
+
+
+def observed(file: TensorFile, name: str, case: Case) -> Observation:
+    """The tensor `name` as a side's output on `case`, or why it cannot be compared."""
+    entry = file.entries[name]
+    if entry.dtype is None:
+        return Failed(f"{name!r} has dtype {entry.code}; what is compared is one of {', '.join(FORMATS)}")
+    if entry.shape != case.x.shape:
+        return Failed(f"{name!r} has shape {list(entry.shape)}; the input has {list(case.x.shape)}")
+    try:
+        return Ran(file.read(name))
+    except UnusableTensors as problem:
+        return Failed(f"{file.path.name} {problem.says}")
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Foreign names in a sentence: the first few, and how many more there are."""
+    all_names = list(names)
+    shown = ", ".join(repr(name if len(name) <= 60 else f"{name[:59]}…") for name in all_names[:most])
+    return shown if len(all_names) <= most else f"{shown} and {len(all_names) - most} more"

@@ -287,11 +287,10 @@ class Teller:
 
     def name(self, path: str) -> str:
         """A file relative to the declaring one's folder or to where packages lie, else without its folder."""
-        for start in (self.home + os.sep, os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep):
-            before, found, rest = path.partition(start)
-            if found and not (before and start.startswith(self.home)):
-                return rest
-        return os.path.basename(path)
+        packages = re.split("/(?:site|dist)-packages/", path)
+        if len(packages) > 1:
+            return packages[-1]
+        return path[len(self.home) + 1 :] if path.startswith(self.home + "/") else os.path.basename(path)
 
 
 def short(value: Any, text: Any = str) -> str:
@@ -331,18 +330,17 @@ class Framework:
             if (error.name or "").split(".")[0] != self.package.split(".")[0]:
                 raise
             top = self.package.split(".")[0]
-            raise Unusable(
-                f"is declared with arrays: {type(self).__name__.lower()}, which its Python does not have:"
-                f" python -m pip install {top}"
-            ) from None
+            says = f"is declared with arrays: {self.name}, which its Python does not have: python -m pip install {top}"
+            raise Unusable(says) from None
         self.use_device()
 
     def use_device(self) -> None:
         if self.device != "cpu":
-            raise Unusable(f"is declared with device: {self.device}, but arrays: {self.word} are always on the cpu")
+            raise Unusable(f"is declared with device: {self.device}, but arrays: {self.name} are always on the cpu")
 
     @property
-    def word(self) -> str:
+    def name(self) -> str:
+        """The word after `arrays:`."""
         return type(self).__name__.lower()
 
     def make(self, operand: Operand) -> Any:
@@ -389,6 +387,7 @@ class Framework:
         return None
 
     def set_threads(self, count: int) -> None:
+        """`count` threads from now on; 0: as many as at the start. Only where `threads` gives a number."""
         raise NotImplementedError
 
     @contextlib.contextmanager
@@ -471,7 +470,8 @@ class Torch(Framework):
         return int(self.library.get_num_threads())
 
     def set_threads(self, count: int) -> None:
-        self.library.set_num_threads(count or self.at_start)
+        if (count or self.at_start) != self.threads():
+            self.library.set_num_threads(count or self.at_start)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -637,7 +637,9 @@ class Dlpack(Framework):
         if not hasattr(value, "__dlpack__"):
             return None
         kind = self.opened(value)[1].dtype
-        words = [w for w, code in DLPACK_CODES.items() if (code, 8 * ITEMSIZE[w], 1) == (kind.code, kind.bits, kind.lanes)]
+        words = [
+            w for w, code in DLPACK_CODES.items() if (code, 8 * ITEMSIZE[w], 1) == (kind.code, kind.bits, kind.lanes)
+        ]
         return words[0] if words else f"DLPack type {kind.code} of {kind.bits} bits"
 
     def shape(self, value: Any) -> tuple[int, ...]:
@@ -705,8 +707,8 @@ class Code:
         self.framework = FRAMEWORKS[request["arrays"]](request["device"])  # before the user's folder is on the path
         self.target = self.find(self.imported(), request["name"])
         self.layer: tuple[str, Any] | None = None
-        default = ([], {}) if request["init"] is None else (["$x"], {})
-        self.arguments = as_call(request["call"]) or (fitted(self.target) if request["init"] is None else default)
+        usual = (["$x"], {}) if self.is_layer else fitted(self.target)
+        self.arguments = as_call(request["call"]) or usual
         self.note_versions()
         wanted = {word for word in words_in(self.arguments) if word in ("x", "residual", "gain", "bias")}
         wanted |= {operand for operand in ("gain", "bias") if request["parameters"].get(operand)}
@@ -716,6 +718,11 @@ class Code:
             "layouts": list(self.framework.layouts),
             "threads": self.framework.threads(),
         }
+
+    @property
+    def is_layer(self) -> bool:
+        """True for a class that is constructed first; False for a function."""
+        return self.request["init"] is not None
 
     def imported(self) -> Any:
         """The module that holds the target."""
@@ -742,8 +749,7 @@ class Code:
             near = nearest(os.path.basename(path), os.listdir(folder) if os.path.isdir(folder) else [])
             raise Unusable(f"cannot be run: there is no file {self.request['shown_file']}{near}") from None
         self.digests[self.request["shown_file"]] = hashlib.sha256(source).hexdigest()
-        stem = os.path.splitext(os.path.basename(path))[0]
-        name = stem if not importable(stem) or self.found_at(stem, path) else f"side_{stem}"
+        name = module_name(path)
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None:
             raise Unusable(f"cannot be run: {self.request['shown_file']} is not a .py file")
@@ -752,18 +758,12 @@ class Code:
         exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 (this is what consent was given for)
         return module
 
-    def found_at(self, stem: str, path: str) -> bool:
-        """True where `import stem` would find this very file."""
-        if stem in sys.modules:
-            return False
-        spec = importlib.util.find_spec(stem)
-        return spec is not None and spec.origin == path
-
     def find(self, module: Any, name: str) -> Any:
         try:
             target = functools.reduce(getattr, name.split("."), module)
         except AttributeError:
-            names = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
+            loaded = vars(module)  # a lazy package lists more than it has loaded
+            names = [n for n in dir(module) if not n.startswith("_") and callable(loaded.get(n, callable))]
             where = self.request["shown_file"] or self.request["module"]
             raise Unusable(f"does not exist: {where} has no {name}{nearest(name, names)}") from None
         if not callable(target):
@@ -789,7 +789,7 @@ class Code:
         if framework.threads() is not None:
             framework.set_threads(request["threads"] or 0)
         with framework.running():
-            callee = self.target if self.request["init"] is None else self.built(given)
+            callee = self.built(given) if self.is_layer else self.target
             positional, named = filled(self.arguments, given)
             output = self.chosen(self.called(callee, positional, named))
             header = {"output": self.described(output, request["shape"])}
@@ -824,9 +824,9 @@ class Code:
         layer = self.target(**init) if isinstance(init, Mapping) else self.target(*init)
         if hasattr(layer, "build") and not getattr(layer, "built", True):
             layer.build((None, width))  # Keras makes parameters only now
-        if hasattr(layer, "eval") and self.framework.word in ("torch", "mlx"):
+        if hasattr(layer, "eval") and self.framework.name in ("torch", "mlx"):
             layer.eval()
-        return layer.to(self.framework.device) if self.framework.word == "torch" and hasattr(layer, "to") else layer
+        return layer.to(self.framework.device) if self.framework.name == "torch" and hasattr(layer, "to") else layer
 
     def set_parameter(self, layer: Any, path: str, array: Any) -> None:
         *owners, name = path.split(".")
@@ -840,7 +840,9 @@ class Code:
         self.framework.put(owner, name, array)
         holds, gives = dtype_name(getattr(owner, name)), dtype_name(array)
         if holds != gives:
-            raise Unusable(f"holds {path} in {holds}, the gains are {gives}; construct it in that dtype through `init:`")
+            raise Unusable(
+                f"holds {path} in {holds}, the gains are {gives}; construct it in that dtype through `init:`"
+            )
 
     def chosen(self, returned: Any) -> Any:
         """The one result that counts, where `output:` says which."""
@@ -856,7 +858,7 @@ class Code:
         word = self.framework.dtype(output)
         if word is None:
             hint = "; say which one with `output:`" if isinstance(output, (tuple, list)) else ""
-            raise Unusable(f"returned {kind_of(output)}, not an array of {self.framework.word}{hint}")
+            raise Unusable(f"returned {kind_of(output)}, not an array of {self.framework.name}{hint}")
         if word not in ITEMSIZE:
             raise Unusable(f"returned {word}; what is compared is one of {', '.join(ITEMSIZE)}")
         own_shape = self.framework.shape(output) if isinstance(self.framework, Dlpack) else tuple(output.shape)
@@ -869,6 +871,16 @@ class Code:
             return bool(self.framework.read(array) != before.data)
         except Exception:  # such as a JAX array that was donated: it is no more
             return True
+
+
+def module_name(path: str) -> str:
+    """The name under which `import` would find this very file; where it would find another module, a name of our own."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    with contextlib.suppress(ImportError, ValueError):
+        spec = None if stem in sys.modules else importlib.util.find_spec(stem)
+        if spec is not None and spec.origin == path:
+            return stem
+    return f"side_{stem}"
 
 
 def as_call(call: Any) -> tuple[list[Any], dict[str, Any]] | None:
@@ -988,7 +1000,9 @@ def serve(channel: Channel, trace: int) -> None:
         channel.send(header, *arrays)
 
 
-def answered(code: Code, request: Mapping[str, Any], operands: Mapping[str, Operand]) -> tuple[dict[str, Any], list[Any]]:
+def answered(
+    code: Code, request: Mapping[str, Any], operands: Mapping[str, Operand]
+) -> tuple[dict[str, Any], list[Any]]:
     """An answer's header and arrays. `settled`: false where the code did more than raise an ordinary exception."""
     header: dict[str, Any] = {}
     arrays: list[Any] = []

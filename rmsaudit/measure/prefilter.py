@@ -51,7 +51,9 @@ class Prefilter:
         return self.kept.take(stood_for.sum(axis=1).argmax())
 
     def _take_in(self, elements: Contenders) -> None:
-        self.kept = _sweep(Contenders(*map(np.concatenate, zip(self.kept, elements, strict=True))))
+        kept = _sweep(Contenders(*map(np.concatenate, zip(self.kept, elements, strict=True))))
+        if not np.array_equal(kept.at, self.kept.at):
+            self.kept = kept
 
 
 def _sweep(elements: Contenders) -> Contenders:

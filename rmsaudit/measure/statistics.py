@@ -11,6 +11,7 @@ from rmsaudit.measure.measurement import Distance, Measurement, NonFinite, RowFa
 from rmsaudit.measure.row_factors import row_factors
 from rmsaudit.measure.tally import NOWHERE, Tally
 
+_SCREENED = 4 * BLOCK
 _MANY = BLOCK // 8  # from so many differing elements on, passes over a whole block cost less than picking them
 
 
@@ -57,19 +58,41 @@ def _scanned(reference: Array, candidate: Array) -> Tally:
 
 def _scan_screened(tally: Tally) -> None:
     """Elements with equal bits and a finite value need no look; few others wait until there are enough of them."""
-    screen, dense = _Screen(tally.reference, tally.candidate), DensePath(tally)
-    waiting: list[Array] = []
-    for start in range(0, tally.reference.size, BLOCK):
+    screen, dense, waiting = _Screen(tally.reference, tally.candidate), DensePath(tally), _Waiting(tally)
+    for start in range(0, tally.reference.size, _SCREENED):
         suspects, finite = screen.suspects(start)
-        count = int(np.count_nonzero(suspects))
-        if not count or (finite and suspects.size == BLOCK and count >= _MANY and dense.examine(start, count)):
-            continue
-        waiting.append(start + np.flatnonzero(suspects))
-        if sum(index.size for index in waiting) >= BLOCK:
-            tally.examine(np.concatenate(waiting))
-            waiting.clear()
-    if waiting:
-        tally.examine(np.concatenate(waiting))
+        if finite and np.count_nonzero(suspects) >= _MANY:
+            for offset in range(0, suspects.size - BLOCK + 1, BLOCK):
+                piece = suspects[offset : offset + BLOCK]
+                count = int(np.count_nonzero(piece))
+                if count >= _MANY and dense.examine(start + offset, count):
+                    piece[:] = False
+        waiting.add(start + np.flatnonzero(suspects))
+    dense.settle()
+    waiting.settle()
+
+
+class _Waiting:
+    """Elements that wait for the general path, which is quicker on many at a time."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.indices: list[Array] = []
+        self.count = 0
+
+    def add(self, at: Array) -> None:
+        if at.size:
+            self.indices.append(at)
+            self.count += at.size
+        if self.count >= BLOCK:
+            self.settle()
+
+    def settle(self) -> None:
+        together = np.concatenate([np.empty(0, dtype=np.int64), *self.indices])
+        for start in range(0, together.size, BLOCK):
+            self.tally.examine(together[start : start + BLOCK])
+        self.indices.clear()
+        self.count = 0
 
 
 class _Screen:
@@ -82,12 +105,13 @@ class _Screen:
         self.magnitude = bits_of(word).type((1 << (FORMATS[word].bits - 1)) - 1)
         largest = round_to(np.array([FORMATS[word].max]), word)
         self.first_not_finite = bits(largest)[0] + 1
-        self.differs, self.finite = np.empty((2, BLOCK), dtype=bool)
-        self.scratch = np.empty(BLOCK, dtype=self.reference.dtype)
+        size = min(_SCREENED, reference.size)
+        self.differs, self.finite = np.empty((2, size), dtype=bool)
+        self.scratch = np.empty(size, dtype=self.reference.dtype)
 
     def suspects(self, start: int) -> tuple[Array, bool]:
         """A mask over the block at `start` (valid until the next call), and whether every reference in it is finite."""
-        block = slice(start, min(start + BLOCK, self.reference.size))
+        block = slice(start, min(start + _SCREENED, self.reference.size))
         size = block.stop - start
         differs = np.not_equal(self.reference[block], self.candidate[block], out=self.differs[:size])
         finite = self._finite(block, size)
@@ -110,7 +134,7 @@ class _Places:
         self.case, self.first_row = case, first_row
 
     def measurement(self, tally: Tally, factors: RowFactors) -> Measurement:
-        errors = [self.element(index) for index in tally.prefilter.kept.index.tolist()]
+        errors = [self.element(index) for index in tally.prefilter.kept.at.tolist()]
         over_nonzero = frontier(errors)
         return Measurement(
             unit=tally.unit,

@@ -6,6 +6,7 @@ from typing import Any
 
 from rmsaudit.formats import FORMATS, canonical, promote
 from rmsaudit.semantics import NormSpec, takes_root_of_sum, variables
+from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.gain import NORMALIZE_FIRST
 from rmsaudit.semantics.scope import statistic_size
 from rmsaudit.semantics.variables import OPERANDS, PROMOTE, TOKENS, Variable
@@ -133,17 +134,19 @@ def _rules(spec: NormSpec) -> list[tuple[str, bool, str]]:
 
 
 def _eps_vanishes(spec: NormSpec) -> bool:
-    return spec.eps_placement != "none" and spec.eps > 0 and _rounds_to_zero(spec.eps, spec.eps_dtype)
-
-
-def _rounds_to_zero(value: float, dtype: str) -> bool:
-    return value <= FORMATS[dtype].smallest_subnormal / 2  # a tie goes to even, which is zero
+    value, fmt = effective(spec), FORMATS[spec.eps_dtype]
+    if spec.eps_placement == "none" or value <= 0:
+        return False
+    if spec.subnormals == "flush":
+        return value < fmt.smallest_normal - fmt.smallest_subnormal / 2  # what rounds up to a normal survives
+    return value <= fmt.smallest_subnormal / 2  # a tie goes to even, which is zero
 
 
 def _eps_vanishes_says(spec: NormSpec) -> str:
-    smallest = FORMATS[spec.eps_dtype].smallest_subnormal
+    fmt = FORMATS[spec.eps_dtype]
+    smallest = fmt.smallest_normal if spec.subnormals == "flush" else fmt.smallest_subnormal
     return (
-        f"eps {spec.eps:g} becomes 0 in eps_dtype {spec.eps_dtype}, whose smallest positive value is {smallest:.3g};"
+        f"eps {effective(spec):g} becomes 0 in eps_dtype {spec.eps_dtype}, whose smallest positive value is {smallest:.3g};"
         " declare the eps_dtype that is really used, or eps_placement: none if eps is lost there"
     )
 

@@ -1,0 +1,125 @@
+"""Keeps what is generated true: JSON Schemas, the tables in docs/, and every command shown with its output.
+
+    python .ci/generated.py            rewrite
+    python .ci/generated.py --check    compare; exit 1 and name the files that are stale
+
+In Markdown, `<!-- table: NAME -->` … `<!-- end -->` holds a generated table, and a ```console block whose first line begins
+with `$ ` holds a command and, below it, exactly what it prints. Commands run in the top folder.
+"""
+
+import io
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+TOP = Path(__file__).parent.parent
+TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+CONSOLE = re.compile(r"(```console\n)(\$ [^\n]*(?:\\\n[^\n]*)*\n)(.*?)(```)", re.DOTALL)
+
+
+def variables() -> Iterator[tuple[str, ...]]:
+    """Every variable of a norm."""
+    from rmsaudit.semantics import variables as all_variables
+
+    yield "variable", "stage", "values", "default", "meaning"
+    for v in all_variables().values():
+        values = ", ".join(v.words) if v.kind == "word" else " or ".join((v.kind, *v.words[:1] * (v.kind == "number")))
+        default = {None: "must be given", True: "true", False: "false", (-1,): "[-1]"}.get(v.default, v.default)
+        yield f"`{v.name}`", v.stage, values, f"{default}", v.means
+
+
+def categories() -> Iterator[tuple[str, ...]]:
+    """Every category of the battery."""
+    from rmsaudit import battery
+
+    yield "category", "holds", "reveals"
+    for name in battery.names():
+        category = battery.describe(name)
+        yield f"`{name}`", category.summary, ", ".join(category.reveals)
+
+
+def presets() -> Iterator[tuple[str, ...]]:
+    """Every preset, and where it was read."""
+    from rmsaudit.documents.preset import preset_names, read_preset
+
+    yield "preset", "computes", "read at"
+    for name in preset_names():
+        preset = read_preset(name)
+        yield f"`{name}`", preset.about, f"{preset.source.project} {preset.source.version}, `{preset.source.file}`"
+
+
+def rules() -> Iterator[tuple[str, ...]]:
+    """Every rule of a tolerance file."""
+    from rmsaudit.tolerance import RULES
+
+    yield "rule", "passes when"
+    for name, rule in RULES.items():
+        yield f"`{name}`", " ".join((rule.__doc__ or "").split())
+
+
+TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+    "variables": variables,
+    "categories": categories,
+    "presets": presets,
+    "rules": rules,
+}
+
+
+def table(name: str) -> str:
+    """A Markdown table."""
+    head, *rows = TABLES[name]()
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def output_of(command: str) -> str:
+    """What a command shown in the docs prints. `rmsaudit` runs in this process; `pip install` and `&&` are passed over."""
+    from rmsaudit.cli import run
+
+    printed = io.StringIO()
+    for part in command.replace("\\\n", " ").split("&&"):
+        words = shlex.split(part, comments=True)
+        if words[:1] != ["rmsaudit"]:
+            continue
+        with TemporaryDirectory() as folder, redirect_stdout(printed), redirect_stderr(printed):
+            run([str(Path(folder) / w) if before == "--out" else w for before, w in zip(["", *words[1:]], words[1:])])
+    return printed.getvalue()
+
+
+def fresh(text: str) -> str:
+    """A Markdown page with its tables and outputs made anew."""
+    text = TABLE.sub(lambda m: m[1] + table(m[2]) + m[3], text)
+    return CONSOLE.sub(lambda m: m[1] + m[2] + output_of(m[2][2:]) + m[4], text)
+
+
+def pages() -> dict[Path, str]:
+    """Every generated file with the text that it should have."""
+    from rmsaudit.documents.schema import schemas
+
+    wanted = {TOP / "schemas" / name: text for name, text in schemas().items()}
+    for page in [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]:
+        wanted[page] = fresh(page.read_text(encoding="utf-8"))
+    return wanted
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        print(f"{'stale' if check else 'rewritten'}: {path.relative_to(TOP)}")
+        if not check:
+            path.write_text(pages()[path], encoding="utf-8")
+    if check and stale:
+        print("run `python .ci/generated.py` and look at the difference")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    import os
+
+    os.chdir(TOP)
+    sys.exit(main())
