@@ -1,8 +1,8 @@
 """Arrays that carry their own format: numpy dtypes by word, one correct rounding, and the ordered line of values.
 
-Every array in the bench half is a numpy array whose dtype is one of `formats.FORMATS` (`ml_dtypes` supplies bfloat16 and
-float8). Widening is exact. Narrowing goes through `round_to`, which rounds once: ml_dtypes casts float64 to bfloat16 and
-float8 by way of float32 and so rounds twice (1 + 2^-8 + 2^-40 becomes 1.0 instead of 1.0078125).
+Every array in the bench half is a numpy array whose dtype is one of `formats.FORMATS` (`ml_dtypes` supplies bfloat16
+and float8). Widening is exact. Narrowing goes through `round_to`, which rounds once: ml_dtypes casts float64 to
+bfloat16 and float8 by way of float32 and so rounds twice (1 + 2^-8 + 2^-40 becomes 1.0 instead of 1.0078125).
 """
 
 from functools import cache
@@ -38,6 +38,7 @@ def word_of(array: Array) -> str:
 
 
 def format_of(array: Array) -> Format:
+    """The format of an array's values."""
     return FORMATS[word_of(array)]
 
 
@@ -84,7 +85,8 @@ def _quantise(values: Array, fmt: Format) -> Array:
 
 
 def round_toward_zero(values: Array, word: str) -> Array:
-    """As `round_to`, but never past the value: the last step away from zero is taken back. Finite input stays finite."""
+    """As `round_to`, but never past the value: the last step away from zero is taken back. Finite input stays
+    finite."""
     nearest = round_to(values, word)
     if nearest.dtype == values.dtype:
         return nearest
@@ -104,8 +106,9 @@ def ordered(array: Array) -> Array:
     word = word_of(array)
     magnitude_bits = FORMATS[word].bits - 1
     patterns = bits(array)
-    magnitude = (patterns & bits_of(word).type((1 << magnitude_bits) - 1)).astype(np.int64)
-    return np.where(patterns >> magnitude_bits, -magnitude, magnitude)
+    magnitude: Array = (patterns & bits_of(word).type((1 << magnitude_bits) - 1)).astype(np.int64)
+    positions: Array = np.where(patterns >> magnitude_bits, -magnitude, magnitude)
+    return positions
 
 
 def hex_of(value: float) -> str:

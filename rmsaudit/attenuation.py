@@ -1,4 +1,5 @@
-"""The law behind it all: with eps inside the root, a row of mean square q comes out multiplied by A = √(q / (q + eps))."""
+"""The law behind it all: with eps inside the root, a row of mean square q comes out multiplied by A = √(q / (q +
+eps))."""
 
 from math import inf, sqrt
 

@@ -3,10 +3,9 @@
 A function of its arguments: no clock, no environment, no printing. What it needs to know of those is handed in.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
 import numpy as np
 
@@ -37,11 +36,11 @@ from rmsaudit.record import (
     SideRecord,
     Tool,
 )
+from rmsaudit.results import Tally
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.eps import effective
-from rmsaudit.semantics.resolve import at_width
+from rmsaudit.semantics.resolve import fitted
 from rmsaudit.summary import scope_of, summarise
-from rmsaudit.results import Tally
 from rmsaudit.tolerance import Policy
 
 ERROR_DEFINITION = {
@@ -56,14 +55,10 @@ ERROR_DEFINITION = {
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """One side, ready to run, with what the record says of it.
-
-    places: `file:line:column` of each variable that a file declares.
-    """
+    """One side, ready to run, with what the record says of it."""
 
     side: Side
     paper: SideRecord
-    places: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +109,11 @@ def run(
         widths = f"{reference.side.spec.width} and {candidate.side.spec.width}"
         raise CouldNotRun(f"the two sides have different widths ({widths}); nothing can be compared")
     work = _Work(reference, candidate, chosen, judgement)
-    for category, cases in battery.build(work.setup, chosen.categories):
-        if isinstance(category, Skipped):
-            work.skip(category)
+    for built in battery.build(work.setup, chosen.categories):
+        if isinstance(built, Skipped):
+            work.skip(built)
             continue
+        category, cases = built
         notify(category.name)
         work.run_category(category, cases)
     record = _record(work, facts)
@@ -183,7 +179,7 @@ class _Work:
             self._compare(tally, case, (outputs[0], outputs[1]))
 
     def _compare(self, tally: Tally, case: Case, outputs: tuple[Array, Array]) -> None:
-        spec = _at(self.specs[0], case)
+        spec = fitted(self.specs[0], case.width)
         tally.add(spec, case, outputs, self._answers(spec, case, outputs))
         if self.rungs:
             self.ladder.climb(case, self._for_candidate(case).gain, *outputs)
@@ -216,13 +212,6 @@ class _Work:
         if not self.gains_differ or gain is None or case.category == "gains":
             return case
         return case.with_gain(np.resize(gain, case.width))
-
-
-def _at(spec: NormSpec, case: Case) -> NormSpec:
-    fitted = at_width(spec, case.width)
-    if fitted is None:
-        raise AssertionError(f"the battery built width {case.width}, which the reference cannot take")
-    return fitted
 
 
 def _gains_differ(reference: Array | None, candidate: Array | None) -> bool:
@@ -287,7 +276,7 @@ def _differences(work: _Work) -> dict[str, Difference]:
         for each in differing(work.reference.side.declared, work.candidate.side.declared)
     }
     if "eps" in found or "eps_dtype" in found:
-        used = [hex_of(float(round_to(np.float64(effective(s)), s.eps_dtype))) for s in work.specs]
+        used = [hex_of(float(round_to(np.asarray(effective(s)), s.eps_dtype))) for s in work.specs]
         name = "eps" if "eps" in found else "eps_dtype"
         found[name] = found[name].model_copy(update={"reference_hex": used[0], "candidate_hex": used[1]})
     if work.gains_differ:
@@ -303,7 +292,7 @@ def _ladder_and_findings(work: _Work) -> tuple[tuple[Rung, ...], tuple[Finding, 
         climbs = {name: work.ladder.climbs.get((planned.variable, name), Climb()) for name in work.results}
         climbed = findings.rung(planned, climbs)
         rungs.append(climbed)
-        one = findings.finding(climbed, climbs, _declared_at(work, planned.variable), _sources(work, planned.variable))
+        one = findings.finding(climbed, climbs, _declared_at(work, planned.variable))
         if one is not None:
             found.append(one)
     found.sort(key=lambda f: (-f.explains, -_largest_ulp(f, rungs)))
@@ -316,17 +305,11 @@ def _largest_ulp(finding: Finding, rungs: list[Rung]) -> int:
 
 
 def _declared_at(work: _Work, variable: str) -> Pair:
-    sources = _sources(work, variable)
-    return Pair(
-        reference=work.reference.places.get(variable, sources.reference),
-        candidate=work.candidate.places.get(variable, sources.candidate),
-    )
+    """Where each value stands: `file:line:column`, or the words for another source."""
 
-
-def _sources(work: _Work, variable: str) -> Pair:
-    def source(party: Party) -> Any:
+    def source(party: Party) -> str | None:
         if variable == GAIN:
             return party.paper.gain.tensor if party.paper.gain else None
-        return party.paper.resolved[variable].source
+        return party.paper.resolved[variable].source.removeprefix("declared at ")
 
     return Pair(reference=source(work.reference), candidate=source(work.candidate))

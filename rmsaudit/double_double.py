@@ -1,8 +1,8 @@
 """Numbers as unevaluated sums of two float64: about 106 significant bits in plain numpy.
 
-Every step here needs IEEE binary64 with round to nearest and no flush to zero; each numpy ufunc is one IEEE operation, so
-nothing is contracted into an FMA. Error bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building
-blocks of double-word arithmetic", ACM TOMS 44 (2017); u = 2^-53.
+Every step here needs IEEE binary64 with round to nearest and no flush to zero; each numpy ufunc is one IEEE operation,
+so nothing is contracted into an FMA. Error bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic
+building blocks of double-word arithmetic", ACM TOMS 44 (2017); u = 2^-53.
 """
 
 from math import fsum
@@ -57,7 +57,8 @@ def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 def sum_last_axis(x: DoubleDouble) -> DoubleDouble:
-    """Σ over the last axis (kept, length 1) by halving: ceil(log2 n) levels of `add`, 3u² each for terms of one sign."""
+    """Σ over the last axis (kept, length 1) by halving: ceil(log2 n) levels of `add`, 3u² each for terms of one
+    sign."""
     hi, lo = x
     while (size := hi.shape[-1]) > 1:
         half = size // 2
@@ -92,7 +93,8 @@ def exact_sum(terms: Array, word: str) -> Array:
     """Σ terms over the last axis (kept, length 1), rounded once to `word`.
 
     `math.fsum` rounds the exact sum of float64 values once. What that left out, summed the same way, has the right sign,
-    which is all that `round_once` needs; a few ns a term, as fast as a double-double sum in numpy and right for every row.
+    which is all that `round_once` needs; a few ns a term, as fast as a double-double sum in numpy and right for every
+    row.
     """
     rows = terms.astype(np.float64).reshape(-1, terms.shape[-1]).tolist()
     hi, lo = np.array([_total_and_rest(row) for row in rows]).reshape(-1, 2).T

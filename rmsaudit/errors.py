@@ -66,6 +66,7 @@ class CouldNotRun(RmsauditError):
 
 
 class NotIeee(RmsauditError):
-    """The floating-point environment breaks the assumptions of the oracle's proofs: subnormals flushed, another rounding."""
+    """The floating-point environment breaks the assumptions of the oracle's proofs: subnormals flushed, another
+    rounding."""
 
     exit_code = Exit.COULD_NOT_RUN

@@ -49,10 +49,10 @@ def _errors(measured: Mapping[str, Measurement | None]) -> dict[str, RungErrors]
     }
 
 
-def finding(climbed: Rung, climbs: Mapping[str, Climb], declared_at: Pair, sources: Pair) -> Finding | None:
+def finding(climbed: Rung, climbs: Mapping[str, Climb], declared_at: Pair) -> Finding | None:
     """What this variable did, or None where it changes nothing that the battery can see.
 
-    sources: where each side's value came from, in words. declared_at: `file:line:column`, or the same words.
+    declared_at: where each side's value came from: `file:line:column`, or the words for another source.
     """
     if not climbed.alone and not _acts_with_others(climbs):
         return None
@@ -69,7 +69,7 @@ def finding(climbed: Rung, climbs: Mapping[str, Climb], declared_at: Pair, sourc
         residual_max_ulp=None if climbed.impossible else max((climb.left_ulp for climb in climbs.values()), default=0),
         seen_in=tuple(sorted(climbed.alone, key=lambda name: -climbed.alone[name].max_ulp)),
         declared_at=declared_at,
-        next_step=_next_step(climbed, sources),
+        next_step=_next_step(climbed, declared_at),
     )
 
 
@@ -111,15 +111,15 @@ def _after_reverting(climbed: Rung) -> str:
     return f"With only it set back, at most {worst.max_ulp} ulp remain ({name})."
 
 
-def _next_step(climbed: Rung, sources: Pair) -> str:
+def _next_step(climbed: Rung, declared_at: Pair) -> str:
     if climbed.variable == GAIN:
         return "Compare the two gain tensors: the same layer, the same convention (plain or offset), the same rounding?"
-    source = sources.reference or "its declaration"
+    source = declared_at.reference or "its declaration"
     if "config.json" in source or "gguf" in source.lower():
         return f"Read {climbed.variable} from the same place in the candidate: {source} has {shown(climbed.from_)}."
     return (
         f"Decide which {climbed.variable} the model was trained and evaluated with ({shown(climbed.from_)} by {source},"
-        f" {shown(climbed.to)} by {sources.candidate or 'the candidate'}) and declare that on both sides."
+        f" {shown(climbed.to)} by {declared_at.candidate or 'the candidate'}) and declare that on both sides."
     )
 
 

@@ -1,8 +1,8 @@
 """The number formats by name: what a dtype word means, without numpy.
 
 A `Format` is five numbers. Everything else (smallest subnormal, largest value, ulp at 1) follows from them.
-Sources: IEEE 754-2019 for binary16/32/64; bfloat16 as the upper half of binary32; OCP "OFP8" 1.0 for the two float8 formats
-(E4M3 has no infinity and one NaN pattern, so its top binade is usable up to mantissa 110).
+Sources: IEEE 754-2019 for binary16/32/64; bfloat16 as the upper half of binary32; OCP "OFP8" 1.0 for the two float8
+formats (E4M3 has no infinity and one NaN pattern, so its top binade is usable up to mantissa 110).
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,8 @@ def canonical(word: str) -> str | None:
 
 
 def promote(first: str, second: str) -> str:
-    """The dtype that a product of both has in torch, JAX and MLX: the wider one; float16 with bfloat16 gives float32."""
+    """The dtype that a product of both has in torch, JAX and MLX: the wider one; float16 with bfloat16 gives
+    float32."""
     if first == second:
         return first
     a, b = FORMATS[first], FORMATS[second]
@@ -92,10 +93,19 @@ def promote(first: str, second: str) -> str:
     return wide.name if holds and wide.bits > narrow.bits else "float32"
 
 
-def opmath(dtype: str) -> str:
-    """The dtype in which frameworks carry out one operation on `dtype`: float32 below 32 bits, `dtype` itself otherwise.
+def coarser(first: str, second: str) -> str:
+    """The dtype with fewer significant bits: the one whose ulp two outputs are compared in."""
+    return min(first, second, key=lambda word: FORMATS[word].precision)
 
-    For operands of `dtype` itself, + − × ÷ √ done there and rounded back are correctly rounded, because float32's 24 bits
-    are at least 2p + 2 for every p <= 11 (Figueroa, "When is double rounding innocuous?", 1995).
+
+def opmath(dtype: str) -> str:
+    """The dtype in which frameworks carry out one operation on `dtype`: float32 below 32 bits, `dtype` itself
+    otherwise.
+
+    For operands of `dtype` itself, + − × ÷ √ done there and rounded back are correctly rounded, because float32's 24
+    bits are at least 2p + 2 for every p <= 11 (Figueroa, "When is double rounding innocuous?", 1995). The theorem is
+    about normal results; bfloat16's subnormal ones are safe as well: sums are multiples of its smallest subnormal s,
+    products that reach s/2 have no bit below float32's last, and quotients that are not a multiple of s/2 are s/512 or
+    more away from one.
     """
     return dtype if FORMATS[dtype].bits >= 32 else "float32"

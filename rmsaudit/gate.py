@@ -1,7 +1,7 @@
 """The gate: judges a record by a tolerance policy. A stored record and a fresh one go through the same code.
 
-Non-finite values are judged first, then output dtypes, then numbers. Numbers are compared as exact rationals, so a verdict
-never depends on how a limit rounds. What no row covers, and what no element was compared for, is not a pass.
+Non-finite values are judged first, then output dtypes, then numbers. Numbers are compared as exact rationals, so a
+verdict never depends on how a limit rounds. What no row covers, and what no element was compared for, is not a pass.
 """
 
 from collections.abc import Iterable
@@ -73,7 +73,8 @@ def _reference_is_farther(oracle: OracleResult | None) -> bool:
 
 
 def closer_side(reference_ulp: int, candidate_ulp: int, reference_lost: int, candidate_lost: int) -> str:
-    """Which side is closer to the oracle: `reference`, `candidate` or `alike`. `lost`: non-finite mismatches with it."""
+    """Which side is closer to the oracle: `reference`, `candidate` or `alike`. `lost`: non-finite mismatches with
+    it."""
     if (reference_lost > 0) != (candidate_lost > 0):
         return "candidate" if reference_lost else "reference"
     if reference_ulp >= FARTHER * max(candidate_ulp, 1):

@@ -16,7 +16,7 @@ from rmsaudit.emulator import emulate
 from rmsaudit.measure.measurement import Measurement
 from rmsaudit.measure.statistics import measure
 from rmsaudit.semantics import NormSpec, variables
-from rmsaudit.semantics.resolve import CannotResolve, at_width, resolve
+from rmsaudit.semantics.resolve import CannotResolve, fitted, resolve
 from rmsaudit.semantics.variables import TOKENS
 
 GAIN = "gain_values"
@@ -46,7 +46,8 @@ class RungPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Differing:
-    """A variable whose resolved values differ; `follows` names the variable that moved it, if it has no word of its own."""
+    """A variable whose resolved values differ; `follows` names the variable that moved it, if it has no word of its
+    own."""
 
     variable: str
     reference: Any
@@ -175,7 +176,7 @@ class _Runs:
     def output(self, setting: Setting) -> Array:
         if setting not in self.outputs:
             case = self.case.with_gain(self.candidate_gain) if setting.candidate_gain else self.case
-            self.outputs[setting] = emulate(at_width(setting.spec, case.width), case)
+            self.outputs[setting] = emulate(fitted(setting.spec, case.width), case)
         return self.outputs[setting]
 
     def measured(self, setting: Setting | None) -> Measurement | None:
@@ -200,10 +201,12 @@ def _note_what_is_left(climb: Climb, alone: Array, candidate: Array, changed: Ar
 
 
 def unequal(first: Array, second: Array) -> Array:
-    """Where two outputs are not the same: by bits within one dtype (NaN equals NaN), by value and class across dtypes."""
+    """Where two outputs are not the same: by bits within one dtype (NaN equals NaN), by value and class across
+    dtypes."""
     if first.dtype == second.dtype:
         same = bits(first) == bits(second)
     else:
         first, second = first.astype(np.float64), second.astype(np.float64)
         same = (first == second) & (np.signbit(first) == np.signbit(second))
-    return ~(same | (np.isnan(first) & np.isnan(second)))
+    different: Array = ~(same | (np.isnan(first) & np.isnan(second)))
+    return different

@@ -1,7 +1,7 @@
 """The acceptance record, version 1: the types of the document that a reviewer reads, a gate judges and a diff compares.
 
-These are wire types, apart from the tool's inner ones: they change only with `SCHEMA`. Every number a later judgement needs
-is in here; nothing in here depends on the clock or on where files lie.
+These are wire types, apart from the tool's inner ones: they change only with `SCHEMA`. Every number a later judgement
+needs is in here; nothing in here depends on the clock or on where files lie.
 """
 
 from datetime import date
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rmsaudit.tolerance import Limit, Part, Waiver
 
-SCHEMA = "rmsaudit/record/1"
+SCHEMA: Literal["rmsaudit/record/1"] = "rmsaudit/record/1"
 
 Scalar = bool | int | float | str | None | tuple[int, ...]
 Outcome = Literal[
@@ -100,7 +100,8 @@ class RungErrors(Part):
 
 
 class Rung(Part):
-    """One differing variable: with only it changed, with all up to it changed, with only it set back in the candidate."""
+    """One differing variable: with only it changed, with all up to it changed, with only it set back in the
+    candidate."""
 
     variable: str
     from_: Scalar = Field(alias="from")

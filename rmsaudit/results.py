@@ -41,7 +41,8 @@ def mean_squares(spec: NormSpec, case: Case) -> Array:
     rows = scope.unfold(x, spec)
     entering = rows[..., : scope.statistic_size(rows.shape[-1], spec)]
     with np.errstate(all="ignore"):
-        return np.mean(entering * entering, axis=-1)
+        found: Array = np.mean(entering * entering, axis=-1)
+    return found
 
 
 def knee_of(spec: NormSpec, case: Case) -> float:
@@ -64,7 +65,8 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
     def add(self, spec: NormSpec, case: Case, outputs: tuple[Array, Array], answers: tuple[Answer, Answer]) -> None:
-        """Adds one case that both sides ran. spec: the reference's at this width. answers: the oracle in each output dtype."""
+        """Adds one case that both sides ran. spec: the reference's at this width. answers: the oracle in each output
+        dtype."""
         found = measure(*outputs, case=case.label)
         self.measurement = found if self.measurement is None else self.measurement.merge(found)
         near = [distance(output, answer.values) for output, answer in zip(outputs, answers, strict=True)]
@@ -82,7 +84,6 @@ class Tally:
         found = self.measurement
         if found is None:
             return CategoryResult(output_dtype=output_dtype, failures=tuple(self.failures))
-        smallest = found.smallest_passing
         return CategoryResult(
             output_dtype=found.unit,
             elements=found.elements,
@@ -103,11 +104,7 @@ class Tally:
             row_factor=_row_factor(found),
             worst=tuple(self._worst(element) for element in _worst_elements(found)),
             oracle=self._oracle(found.unit),
-            smallest_passing=SmallestPassing(
-                max_ulp=smallest and smallest.max_ulp,
-                atol_at_rtol_0=smallest and smallest.atol_at_rtol_0,
-                rtol_at_atol_0=smallest and smallest.rtol_at_atol_0,
-            ),
+            smallest_passing=_smallest_passing(found),
             points=found.points,
             failures=tuple(self.failures),
         )
@@ -168,7 +165,8 @@ def _ratio_of_row(ratios: Array | None, spec: NormSpec, case: Case) -> Array:
 
 
 def _is_far(side: Distance, unit: str) -> bool:
-    """More than half of the format's digits lost, two bits of grace; an honest float32 running sum (485 ulp) is not far."""
+    """More than half of the format's digits lost, two bits of grace; an honest float32 running sum (485 ulp) is not
+    far."""
     bits = max(2, FORMATS[unit].precision // 2 - 2)
     return side.mismatched > 0 or side.max_ulp > 1 << bits
 
@@ -188,6 +186,17 @@ def _row_factor(found: Measurement) -> RowFactor | None:
     if rows.min is None or rows.median is None or rows.max is None or rows.spread is None:
         return None
     return RowFactor(min=rows.min, median=rows.median, max=rows.max, spread=rows.spread)
+
+
+def _smallest_passing(found: Measurement) -> SmallestPassing:
+    smallest = found.smallest_passing
+    if smallest is None:
+        return SmallestPassing()
+    return SmallestPassing(
+        max_ulp=smallest.max_ulp,
+        atol_at_rtol_0=smallest.atol_at_rtol_0,
+        rtol_at_atol_0=smallest.rtol_at_atol_0,
+    )
 
 
 def _worst_elements(found: Measurement) -> tuple[Element, ...]:

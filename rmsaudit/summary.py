@@ -11,8 +11,8 @@ def summarise(record: AcceptanceRecord) -> str:
 def scope_of(categories: int, sides: str) -> str:
     """What a record does and does not show."""
     return (
-        f"One RMSNorm, {categories} categories of inputs, {sides}. The categories do not exhaust the inputs, and a local"
-        " error of one norm says nothing about the quality of a model that contains it."
+        f"One RMSNorm, {categories} categories of inputs, {sides}. The categories do not exhaust the inputs, and a"
+        " local error of one norm says nothing about the quality of a model that contains it."
     )
 
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rmsaudit.formats import FORMATS, canonical
 
-SCHEMA = "rmsaudit/tolerance/1"
+SCHEMA: Literal["rmsaudit/tolerance/1"] = "rmsaudit/tolerance/1"
 
 
 class Part(BaseModel):
@@ -157,7 +157,8 @@ def ties(rules: Iterable[Row]) -> list[tuple[int, int]]:
 def inexpressible(row: Row, output_dtype: str) -> str | None:
     """Why this row's relative limit makes no sense for the dtype, with the smallest that does; None if it does.
 
-    Neighbours of a format with p bits are at least 2^-p of their size apart, so a smaller rtol lets only equal bits pass.
+    Neighbours of a format with p bits are at least 2^-p of their size apart, so a smaller rtol lets only equal bits
+    pass.
     """
     rtol = getattr(row, "rtol", 0.0)
     smallest = 2.0 ** -FORMATS[output_dtype].precision

@@ -156,14 +156,22 @@ def test_closer_means_four_times_or_more(ulps, lost, closer):
 
 def test_margin_and_zero_limit(record, category):
     def judged(limit):
-        return judge(record({"ordinary": category(max_ulp=3)}), policy(limit), digest="d", today=TODAY).results["ordinary"]
+        return judge(record({"ordinary": category(max_ulp=3)}), policy(limit), digest="d", today=TODAY).results[
+            "ordinary"
+        ]
 
     assert judged(Ulp(rule="ulp", max_ulp=2)).margin == 1.5
     assert judged(Ulp(rule="ulp", max_ulp=0)).margin is None
     assert judged(Sum(rule="sum", atol=0.0, rtol=2 * ONE_ULP)).margin == 0.5
 
 
-WAIVER = {"category": "near-eps", "variable": "eps", "reason": "ticket 12", "owner": "inference", "expires": date(2026, 11, 29)}
+WAIVER = {
+    "category": "near-eps",
+    "variable": "eps",
+    "reason": "ticket 12",
+    "owner": "inference",
+    "expires": date(2026, 11, 29),
+}
 
 
 def test_a_waiver_excuses_until_its_day(record, category, rung):

@@ -13,7 +13,7 @@ from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("center", "statistic", "statistic_algorithm", "accumulate_dtype", "accumulate_order", "mean_scaling")
+REVEALS = ("center", "statistic", "accumulate_dtype", "accumulate_order", "mean_scaling")
 LOWEST, HIGHEST = -8, 6
 
 

@@ -1,7 +1,7 @@
 """exact-sum: whole numbers whose squares sum exactly, so that the order of the sum cannot matter.
 
-What still differs here is not reduction order. The sums are exact in float32, and in the dtypes that both sides accumulate
-in where those leave room for more than ±2. Squares that the compute dtype rounds are whole numbers all the same.
+What still differs here is not reduction order. The sums are exact in float32, and in the dtypes that both sides
+accumulate in where those leave room for more than ±2. A square that a compute dtype has rounded is still whole.
 """
 
 from collections.abc import Iterator

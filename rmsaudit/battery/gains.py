@@ -17,7 +17,6 @@ from rmsaudit.case import Case
 VERSION = 1
 REVEALS = (
     "gain_applied",
-    "gain_dtype",
     "gain_cast",
     "gain_offset",
     "gain_offset_dtype",

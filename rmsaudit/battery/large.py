@@ -17,11 +17,12 @@ LOWEST = 4
 
 
 def build(setup: Setup) -> Iterator[Case | Skipped]:
-    """Rows ±[1, 2] · 2^e, e from LOWEST to that of the largest value, where they are cut to it."""
+    """Rows ±[1, 2] · 2^e, e from LOWEST to that of the largest value, which is the last element."""
     count = setup.lines(at_least=4)
     exponents = spread(LOWEST, setup.format.max_exponent, count)
     lines = setup.draw("large").binade(count, setup.size)
     with np.errstate(over="ignore"):  # the top row reaches beyond the largest value and is cut there
         lines *= powers_of_two(exponents, setup.format)[:, None]
     np.clip(lines, -setup.format.max, setup.format.max, out=lines)
+    lines[-1, -1] = np.copysign(setup.format.max, lines[-1, -1])
     yield from cases(setup, "large", lines)

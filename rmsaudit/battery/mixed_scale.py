@@ -11,7 +11,7 @@ from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("axes", "accumulate_dtype", "accumulate_order", "compute_dtype", "subnormals")
+REVEALS = ("axes", "accumulate_dtype", "accumulate_order", "compute_dtype")
 WIDEST = 20  # exponents between the rows' scale and 1, and between the elements of a row
 
 

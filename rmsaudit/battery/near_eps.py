@@ -18,7 +18,7 @@ from rmsaudit.semantics.eps import knee
 from rmsaudit.semantics.scope import group_size, statistic_size
 
 VERSION = 1
-REVEALS = ("eps", "eps_placement", "eps_dtype", "eps_min", "statistic", "statistic_dtype", "prescale", "post_scale")
+REVEALS = ("eps", "eps_placement", "eps_dtype", "eps_min", "statistic", "statistic_dtype", "prescale")
 REACH = 6  # exponents of x to each side of the knee: 12 of its mean square
 MEAN_SQUARE = 7 / 3  # of `Draw.binade`
 

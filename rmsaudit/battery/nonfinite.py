@@ -12,7 +12,7 @@ from rmsaudit.battery._setup import ADDED_EXPONENT, Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("axes", "groups", "input_clamp", "output_clamp", "prescale", "statistic_algorithm", "subnormals")
+REVEALS = ("axes", "groups", "input_clamp", "output_clamp", "prescale", "statistic_algorithm")
 KINDS = ((nan,), (inf,), (-inf,), (nan, inf))
 
 

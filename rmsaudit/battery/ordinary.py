@@ -11,8 +11,8 @@ from rmsaudit.case import Case
 VERSION = 1
 REVEALS = (
     "axes",
+    "input_dtype",
     "residual",
-    "residual_dtype",
     "statistic_source",
     "numerator_source",
     "residual_out_dtype",
@@ -24,6 +24,7 @@ REVEALS = (
     "inverse",
     "inverse_dtype",
     "gain_applied",
+    "gain_dtype",
     "association",
     "cast_point",
     "normalized_dtype",

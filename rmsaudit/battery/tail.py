@@ -12,7 +12,7 @@ from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("width", "groups", "statistic_width", "accumulate_order", "mean_scaling")
+REVEALS = ("groups", "statistic_width", "accumulate_order", "mean_scaling")
 WIDTHS = (1, 31, 33, 513)
 LONGEST = 4
 

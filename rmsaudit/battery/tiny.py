@@ -10,7 +10,16 @@ from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("eps", "eps_placement", "eps_min", "compute_dtype", "statistic_algorithm", "prescale", "subnormals")
+REVEALS = (
+    "eps",
+    "eps_placement",
+    "eps_min",
+    "compute_dtype",
+    "statistic_algorithm",
+    "prescale",
+    "residual_dtype",
+    "subnormals",
+)
 HIGHEST = -4
 
 

@@ -11,7 +11,7 @@ from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("eps", "eps_placement", "eps_dtype", "statistic_dtype", "prescale", "bias")
+REVEALS = ("eps_placement", "statistic_dtype", "prescale", "bias")
 
 
 def build(setup: Setup) -> Iterator[Case | Skipped]:

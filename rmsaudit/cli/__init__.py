@@ -50,7 +50,7 @@ def rmsaudit() -> None:
 
     Exit codes: 0 accepted or not judged, 1 rejected or reference suspect, 2 unusable input or flags,
     3 a side could not run, 4 nothing compared, 70 a bug in rmsaudit, 130 interrupted.
-    """  # noqa: D301  \b is click's mark for "keep these lines"
+    """
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import click
 BAR = 50
 
 
-class PositiveNumber(click.ParamType):
+class PositiveNumber(click.ParamType[float]):
     """A finite number above 0, and at most `at_most` where that is given."""
 
     name = "number"
@@ -38,7 +38,7 @@ def command(eps: float, max_loss: float, q_range: tuple[float, float] | None) ->
 
     \b
     Example: rmsaudit attenuation --eps 1e-6 --max-loss 0.01
-    """  # noqa: D301
+    """
     from math import sqrt
 
     from rmsaudit.attenuation import ratio_for_loss

@@ -1,16 +1,16 @@
 """rmsaudit compare: two implementations, the battery, one record."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rmsaudit.cli._options import FILE, exit_code, output_format, print_record
 
 if TYPE_CHECKING:
-    from rmsaudit.audit import Party
+    from rmsaudit.audit import Judgement, Party
     from rmsaudit.documents.implementation import Implementation
-    from rmsaudit.record import AcceptanceRecord
+    from rmsaudit.record import Environment, GainPlace, Replay
 
 
 @click.command(name="compare")
@@ -48,7 +48,7 @@ def command(
 
     \b
     Example: rmsaudit compare --ref a.yaml --cand b.yaml --tolerance t.yaml --out record.yaml
-    """  # noqa: D301
+    """
     from datetime import UTC, datetime
 
     from rmsaudit import __version__, audit
@@ -59,7 +59,7 @@ def command(
         refuse_to_overwrite_a_decision(out)
     overrides = _overrides(settings, width)
     sides, judgement = _read(reference, candidate, tolerance, overrides)
-    parties = [_party(side) for side in sides]
+    parties = _party(sides[0]), _party(sides[1])
     chosen = audit.Plan(rows=rows, seed=seed, categories=_known(categories), ladder=ladder)
     facts = audit.Facts(
         version=__version__,
@@ -68,8 +68,148 @@ def command(
         replay=_replay(sides, tolerance, judgement.digest),
     )
     with progress() as notify:
-        record = audit.run(*parties, chosen, facts=facts, judgement=judgement, notify=notify)
+        record = audit.run(parties[0], parties[1], chosen, facts=facts, judgement=judgement, notify=notify)
     if out is not None:
         write_record(out, record)
     print_record(record, output_format)
     return exit_code(record.outcome)
+
+
+def _overrides(settings: tuple[str, ...], width: int | None) -> dict[str, dict[str, str]]:
+    """What `--set` and `--width` say, by side: {"ref": {"ref.eps": "1e-6"}, "cand": {}}."""
+    found: dict[str, dict[str, str]] = {"ref": {}, "cand": {}}
+    for setting in settings:
+        target, equals, value = setting.partition("=")
+        side, dot, _ = target.partition(".")
+        if not equals or not dot or side not in found:
+            raise click.BadParameter(
+                f"{setting!r} is not SIDE.VARIABLE=VALUE with SIDE ref or cand; write, for example, cand.eps=1e-6",
+                param_hint="--set",
+            )
+        if target in found[side]:
+            raise click.BadParameter(f"{target} is set twice", param_hint="--set")
+        found[side][target] = value
+    if width is not None:
+        for side, values in found.items():
+            values.setdefault(f"{side}.width", str(width))
+    return found
+
+
+def _read(
+    reference: Path, candidate: Path, tolerance: Path | None, overrides: dict[str, dict[str, str]]
+) -> "tuple[list[Implementation], Judgement]":
+    """Both sides and the tolerance; the problems of all files are reported together."""
+    from rmsaudit import battery
+    from rmsaudit.audit import Judgement
+    from rmsaudit.documents.implementation import read_implementation
+    from rmsaudit.documents.tolerance import read_tolerance, refuse_inexpressible
+    from rmsaudit.errors import InputProblem, Problem
+    from rmsaudit.formats import coarser
+
+    problems: list[Problem] = []
+    sides: list[Implementation] = []
+    for path, side in ((reference, "ref"), (candidate, "cand")):
+        try:
+            sides.append(read_implementation(path, overrides[side]))
+        except InputProblem as found:
+            problems += found.problems
+    judged = None
+    try:
+        judged = read_tolerance(tolerance, battery.names()) if tolerance else None
+    except InputProblem as found:
+        problems += found.problems
+    if problems:
+        raise InputProblem(dict.fromkeys(problems))
+    _refuse_different_widths(*sides)
+    if judged is None:
+        return sides, Judgement()
+    dtype = coarser(sides[0].spec.output_dtype, sides[1].spec.output_dtype)
+    refuse_inexpressible(judged, {(name, dtype) for name in battery.names()})
+    return sides, Judgement(policy=judged.policy, digest=judged.digest)
+
+
+def _refuse_different_widths(reference: "Implementation", candidate: "Implementation") -> None:
+    from rmsaudit.errors import InputProblem, Problem
+
+    widths = reference.spec.width, candidate.spec.width
+    if widths[0] != widths[1]:
+        says = (
+            f"width {widths[1]} ({candidate.resolved['width'].source}) is not the reference's {widths[0]}"
+            f" ({reference.resolved['width'].source}); no input fits both"
+        )
+        raise InputProblem([Problem(path=str(candidate.path), says=says, kind="width-mismatch")])
+
+
+def _known(categories: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The categories asked for, or None for all. Raises BadParameter for an unknown one, with the nearest."""
+    from difflib import get_close_matches
+
+    from rmsaudit import battery
+
+    for name in categories:
+        if name not in battery.names():
+            near = get_close_matches(name, battery.names(), 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(battery.names())}"
+            raise click.BadParameter(f"{name!r} is no category; {hint}", param_hint="--category")
+    return categories or None
+
+
+def _party(read: "Implementation") -> "Party":
+    """The side, ready to run, and what the record says of it."""
+    from rmsaudit.audit import Party
+    from rmsaudit.loaders import safetensors
+    from rmsaudit.loaders.spec import Declared
+    from rmsaudit.record import Resolved, SideRecord
+
+    gain = None if read.gain is None else safetensors.load(read.gain.place)
+    paper = SideRecord(
+        name=read.name,
+        kind=read.kind,
+        digest=read.digest,
+        gain=_gain_place(read),
+        versions={},
+        resolved={
+            name: Resolved(
+                value=value.value, source=f"{value.source} ({value.written})" if value.written else value.source
+            )
+            for name, value in read.resolved.items()
+        },
+    )
+    return Party(side=Declared(declared=read.declared, spec=read.spec, gain=gain), paper=paper)
+
+
+def _gain_place(read: "Implementation") -> "GainPlace | None":
+    from rmsaudit.record import GainPlace
+
+    if read.gain is None:
+        return None
+    return GainPlace(tensor=read.gain.place.name, dtype=read.gain.place.dtype, digest=read.gain.digest)
+
+
+def _environment() -> "Environment":
+    """What could change the numbers of declared sides: the libraries that round, and the processor's instruction
+    set."""
+    import platform
+    import sys
+    from importlib.metadata import version
+
+    from rmsaudit.record import Environment
+
+    return Environment(
+        changes_numbers={name: version(name) for name in ("numpy", "ml_dtypes")},
+        informative={"python": platform.python_version(), "machine": platform.machine(), "system": sys.platform},
+    )
+
+
+def _replay(sides: "list[Implementation]", tolerance: Path | None, digest: str | None) -> "Replay":
+    """The command as given, with file names instead of paths, and what the files held."""
+    import shlex
+    import sys
+
+    from rmsaudit.record import Replay
+
+    files = {side.path: side.digest for side in sides}
+    if tolerance is not None and digest is not None:
+        files[tolerance] = digest
+    words = [Path(word).name if Path(word) in files else word for word in sys.argv[1:]]
+    return Replay(command=shlex.join(["rmsaudit", *words]), inputs={path.name: found for path, found in files.items()})

@@ -17,7 +17,7 @@ def command(record: Path, tolerance: Path, out: Path | None, output_format: str)
 
     \b
     Example: rmsaudit gate record.yaml --tolerance other.yaml
-    """  # noqa: D301
+    """
     from datetime import UTC, datetime
 
     from rmsaudit.documents.record import read_record, refuse_to_overwrite_a_decision, write_record

@@ -51,7 +51,7 @@ def command(what: str) -> None:
 
     \b
     Example: rmsaudit list categories
-    """  # noqa: D301
+    """
     rows = list(LISTS[what]())
     widest = max(len(name) for name, _ in rows)
     for name, says in rows:

@@ -15,7 +15,7 @@ def command(record: Path, output_format: str) -> int:
 
     \b
     Example: rmsaudit show record.yaml
-    """  # noqa: D301
+    """
     from rmsaudit.documents.record import read_record
 
     stored = read_record(record)

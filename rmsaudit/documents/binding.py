@@ -57,7 +57,7 @@ def read_model(model: type[Model], tree: Tree) -> Model:
 
     A document of another type (by its `schema:`) is reported as that, and nothing else is said about it.
     """
-    problems = Problems(tree.path)
+    problems = Problems(tree.path, tree.problems)
     _refuse_other_schema(model, tree, problems)
     instance: Model = _read_mapping(tree.root, "the document", problems, model=model)
     problems.raise_any()
@@ -123,7 +123,7 @@ def _read_mapping(node: Node, name: str, problems: Problems, *, model: type[Base
 
 
 def _unknown_key(key: str, known: Iterable[str]) -> str:
-    advice = did_you_mean(key, known) or f"remove it{_with_keys(known, '; here stand ')}"
+    advice = did_you_mean(key, known) or f"remove it{_with_keys(known, ', or use one of ')}"
     return f"unknown key {quoted(key)}; {advice}"
 
 

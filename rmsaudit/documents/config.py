@@ -37,7 +37,9 @@ def eps_of_config(path: Path) -> tuple[float, str]:
         _check(key, value)
     if len(set(found.values())) > 1:
         values = " and ".join(f"{key} is {value!r}" for key, value in found.items())
-        raise Refused(f"gives eps twice, and they disagree: {values}; write the number that is used", "eps-disagrees")
+        raise Refused(
+            f"gives eps more than once, and not the same: {values}; write the number that is used", "eps-disagrees"
+        )
     key, value = next(iter(found.items()))
     return float(value), key
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rmsaudit.errors import Problem
+
 
 class Mark(NamedTuple):
     """Where a value begins; both count from 1, columns in characters."""
@@ -50,12 +52,14 @@ Node = Scalar | Sequence | Mapping
 class Tree:
     """A file (or the text of a flag) as nodes.
 
-    path: as it stands in messages. digest: sha256 of the bytes, in hex. Marks are None in the text of a flag.
+    path: as it stands in messages. digest: sha256 of the bytes, in hex. Marks are None in the text of a flag. problems:
+    what is wrong with the text without being in the way of reading on (a key given twice); whoever reads on reports it.
     """
 
     path: str
     digest: str
     root: Node
+    problems: tuple[Problem, ...] = ()
 
     def at(self, *steps: str | int) -> Node | None:
         """The node that keys and indices lead to, or None."""

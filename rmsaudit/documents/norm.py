@@ -109,12 +109,13 @@ def _eps() -> Any:
 def _read_eps(node: Node) -> float:
     if isinstance(node, Scalar) and node.plain and node.text in scalars.NULLS:
         stands = f"{quoted(node.text)} stands for no value" if node.text else "nothing stands there"
-        remedy = "write it, or name a preset whose eps is null, such as torch-rms-norm"
+        remedy = "write the number, or name a preset whose eps is null, such as torch-rms-norm"
         raise Refused(f"must be a number, and {stands}; {remedy}", "not-a-number")
     value = scalars.number(node)
     if value <= 0:
         remedy = "write a number such as 1e-6, or eps_placement: none where there is no eps"
-        raise Refused(f"must be above 0, and it is {value!r}; {remedy}", "out-of-range")
+        written = quoted(node.text) if isinstance(node, Scalar) else value
+        raise Refused(f"must be above 0, and it is {written}; {remedy}", "out-of-range")
     return value
 
 

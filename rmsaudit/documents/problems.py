@@ -1,16 +1,15 @@
 """What a reader says when it cannot go on: refusals, the list they gather in, and how foreign text is quoted."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 from rmsaudit.documents.nodes import Mark
 from rmsaudit.errors import InputProblem, Problem
 
 MOST_PROBLEMS = 100  # of one file; a hostile one could hold millions
 LONGEST_QUOTE = 60
-LONGEST_COMPARED = (
-    128  # characters of a word that is looked up among known ones: difflib's time grows with their square
-)
+LONGEST_COMPARED = 128  # characters of a word that is looked up among known ones; difflib takes their square
+NEAR = 0.7  # difflib's ratio from which a word counts as a slip of the pen
 
 
 class Refused(Exception):
@@ -25,15 +24,15 @@ class Refused(Exception):
 class Problems:
     """The problems of one file or flag, gathered so that all are reported at once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, found: Iterable[Problem] = ()) -> None:
         self.path = path
-        self.found: list[Problem] = []
+        self.found = list(found)
 
     def add(self, mark: Mark | None, says: str, kind: str) -> None:
         """Raises InputProblem when there are too many to be of use."""
-        self.found.append(_problem(self.path, mark, says, kind))
+        self.found.append(problem_at(self.path, mark, says, kind))
         if len(self.found) == MOST_PROBLEMS:
-            self.found.append(_problem(self.path, mark, "there is more; mend these first", "too-many"))
+            self.found.append(problem_at(self.path, mark, "there is more; mend these first", "too-many"))
             self.raise_any()
 
     def raise_any(self) -> None:
@@ -42,7 +41,8 @@ class Problems:
             raise InputProblem(self.found)
 
 
-def _problem(path: str, mark: Mark | None, says: str, kind: str) -> Problem:
+def problem_at(path: str, mark: Mark | None, says: str, kind: str) -> Problem:
+    """A problem at a place in a file; about the whole file, or about a flag, where there is no mark."""
     if mark is None:
         return Problem(path=path, says=says, kind=kind)
     return Problem(path=path, line=mark.line, column=mark.column, says=says, kind=kind)
@@ -61,8 +61,15 @@ def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """Up to `count` of the known words that `word` may be a slip of the pen for, nearest first."""
     if len(word) > LONGEST_COMPARED:
         return []
-    by_lower = {k.lower(): k for k in known}
-    return [by_lower[match] for match in get_close_matches(word.lower(), by_lower, n=count)]
+    likeness = {candidate: _likeness(word.lower(), candidate.lower()) for candidate in known}
+    near = [candidate for candidate, ratio in likeness.items() if ratio >= NEAR]
+    return sorted(near, key=lambda candidate: -likeness[candidate])[:count]
+
+
+def _likeness(word: str, candidate: str) -> float:
+    """difflib's ratio, and more for a word that only says more: `epsilon` means eps, though eps_min is as near."""
+    ratio = SequenceMatcher(None, candidate, word).ratio()
+    return ratio + 0.2 * (len(candidate) >= 3 and word.startswith(candidate))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

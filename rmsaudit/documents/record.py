@@ -1,10 +1,13 @@
 """The record as stable YAML text, and back.
 
-Fixed key order, one line for every small mapping, no clock and no path in it. Floats are shortest round-trip decimals with a
-dot and a signed exponent, which every YAML version reads as floats; strings that YAML 1.2 would read as numbers are quoted.
+Fixed key order, one line for every small mapping, no clock and no path in it. Floats are shortest round-trip decimals
+with a dot and a signed exponent, which every YAML version reads as floats; strings that YAML 1.2 would read as numbers
+are quoted.
 """
 
 import re
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ _LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0o[0
 
 def to_text(record: AcceptanceRecord) -> str:
     """The record as YAML, ending in a newline."""
-    node = _Dumper("").represent_data(plain(record))
+    node = _Dumper(StringIO()).represent_data(plain(record))
     _lay_out(node, depth=0)
     body = yaml.serialize(node, Dumper=_Dumper, width=LINE, allow_unicode=True)
     return HEADER.format(schema=SCHEMA_URL) + body
@@ -41,7 +44,8 @@ def write_record(path: Path, record: AcceptanceRecord) -> None:
 
 
 def refuse_to_overwrite_a_decision(path: Path) -> None:
-    """Raises InputProblem where `path` holds something that must not be lost: a reviewed record, or no record at all."""
+    """Raises InputProblem where `path` holds something that must not be lost: a reviewed record, or no record at
+    all."""
     if not path.exists():
         return
     decision = read_record(path).review.decision
@@ -89,11 +93,12 @@ def float_text(value: float) -> str:
 
 def _lay_out(node: yaml.Node, depth: int) -> bool:
     """Sets flow style on every collection that fits on one line and holds no long text. Returns whether it is flat."""
-    if isinstance(node, yaml.ScalarNode):
-        return node.style != ">"
+    if not isinstance(node, yaml.CollectionNode):
+        return not (isinstance(node, yaml.ScalarNode) and node.style == ">")
     children = [v for pair in node.value for v in pair[1:]] if isinstance(node, yaml.MappingNode) else node.value
-    flat = all([_lay_out(child, depth + 1) for child in children])
-    node.flow_style = depth > 0 and flat and (not node.value or _flow_length(node) + 2 * depth + 24 <= LINE)
+    flat = all(list(map(partial(_lay_out, depth=depth + 1), children)))  # every child is laid out, also after a no
+    fits = not node.value or _flow_length(node) + 2 * depth + 24 <= LINE
+    node.flow_style = depth > 0 and flat and fits
     return node.flow_style
 
 

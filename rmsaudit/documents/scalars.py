@@ -113,12 +113,11 @@ def word(node: Node, choices: Iterable[str]) -> str:
     scalar = _scalar(node, _WORD)
     if scalar.text in known:
         return scalar.text
-    says = [f"cannot be {quoted(scalar.text)}" if scalar.text else "is empty", did_you_mean(scalar.text, known)]
+    says = f"cannot be {quoted(scalar.text)}" if scalar.text else "is empty"
     if len(known) == 1:
-        says.append(f"write {known[0]}")
-    elif len(known) <= FEW_CHOICES:
-        says.append(f"it is one of {', '.join(known)}")
-    raise Refused("; ".join(filter(None, says)), _WORD.kind)
+        raise Refused(f"{says}; write {known[0]}", _WORD.kind)
+    advice = did_you_mean(scalar.text, known), f"one of {', '.join(known)}" if len(known) <= FEW_CHOICES else ""
+    raise Refused(f"{says}; {' '.join(filter(None, advice))}", _WORD.kind)
 
 
 def plain_value(node: Node) -> Any:
@@ -141,6 +140,8 @@ def plain_value(node: Node) -> Any:
 
 def is_text_to_all(plain_text: str) -> bool:
     """True where no YAML parser takes this plain text for anything but text."""
+    if plain_text[:1].isalpha():  # every other notation begins with a digit, a sign or a dot
+        return plain_text.lower() not in TRUE_WORDS | FALSE_WORDS | {"null"}
     return not NUMBER.fullmatch(plain_text) and other_meaning(plain_text) is None
 
 
@@ -216,7 +217,7 @@ def _split_sign(text: str) -> tuple[str, str]:
 
 
 _NOTATIONS: tuple[tuple[re.Pattern[str], Callable[[str], Meaning]], ...] = (
-    (re.compile(r"\.(?:nan|NaN|NAN)"), lambda _: Meaning("NaN")),
+    (re.compile(r"\.(?:nan|NaN|NAN)"), lambda _: Meaning("NaN, which is none")),
     (re.compile(r"[-+]?\.(?:inf|Inf|INF)"), lambda _: Meaning("infinity")),
     (re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?"), lambda _: Meaning("a date to YAML 1.1 parsers")),
     (re.compile(r"[-+]?0[0-9]+"), _leading_zero),
@@ -232,7 +233,7 @@ _NOTATIONS: tuple[tuple[re.Pattern[str], Callable[[str], Meaning]], ...] = (
 # --- wording ---------------------------------------------------------------------------------------------------------
 
 _NO_YAML_NUMBER: tuple[tuple[re.Pattern[str], Callable[[str], Meaning]], ...] = (
-    (re.compile(r"nan|NaN|NAN"), lambda text: Meaning(f"{quoted(text)} is NaN")),
+    (re.compile(r"nan|NaN|NAN"), lambda text: Meaning(f"{quoted(text)} is NaN, which is none")),
     (re.compile(r"[-+]?(?:[Ii]nf|INF|[Ii]nfinity)"), lambda text: Meaning(f"{quoted(text)} is infinity")),
     (re.compile(r"[-+]?0[xX][0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?[pP][-+]?[0-9]{1,4}"), lambda text: _hex_float(text)),
 )

@@ -27,7 +27,6 @@ YAML_TAGS = "tag:yaml.org,2002:"  # what the parser makes of `!!`
 
 _LOADER: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{3,}")  # at this length only words like `true` and `null` are more than text
 
 
 def read_source(path: Path) -> Tree:
@@ -42,13 +41,14 @@ def read_source(path: Path) -> Tree:
 def parse(data: bytes, path: str) -> Tree:
     """The nodes of a file's bytes; `path` is what messages call it. The root is a mapping. Raises InputProblem."""
     problems = Problems(path)
-    root = _compose(_decode(data, problems), problems, marked=True)
-    problems.raise_any()
-    if isinstance(root, Mapping):
-        return Tree(path=path, digest=hashlib.sha256(data).hexdigest(), root=root)
-    if root is None or root == Scalar("", plain=True, mark=root.mark):
+    builder = _compose(_decode(data, problems), problems, marked=True)
+    root = builder.root
+    if builder.sound and isinstance(root, Mapping):
+        digest = hashlib.sha256(data).hexdigest()
+        return Tree(path=path, digest=digest, root=root, problems=tuple(problems.found))
+    if builder.sound and (root is None or root == Scalar("", plain=True, mark=root.mark)):
         problems.add(None, "is empty; write the document, or name another file", "empty-file")
-    else:
+    elif builder.sound and root is not None:
         problems.add(root.mark, "a document is a mapping; begin with `schema:`", "wrong-shape")
     raise InputProblem(problems.found)
 
@@ -59,7 +59,7 @@ def parse_flag(text: str, flag: str) -> Tree:
     if found := _UNPRINTABLE.search(text):
         problems.add(None, f"holds the character {found[0]!a}; write text", "bad-character")
         problems.raise_any()
-    root = _compose(text, problems, marked=False)
+    root = _compose(text, problems, marked=False).root
     problems.raise_any()
     return Tree(path=flag, digest="", root=root or Scalar("", plain=True, mark=None))
 
@@ -83,8 +83,8 @@ def _mark_of(before: str) -> Mark:
     return Mark(len(lines), len(lines[-1]) + 1)
 
 
-def _compose(text: str, problems: Problems, *, marked: bool) -> Node | None:
-    """The root node, or None where there is no document. A syntax error is added to what was found before it."""
+def _compose(text: str, problems: Problems, *, marked: bool) -> "_Builder":
+    """What could be built. A syntax error is added to what was found before it."""
     builder = _Builder(problems, marked)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -92,13 +92,12 @@ def _compose(text: str, problems: Problems, *, marked: bool) -> Node | None:
             if builder.done:
                 break
     except yaml.MarkedYAMLError as error:
+        builder.sound = False
         problems.add(builder.mark(error.problem_mark), *_syntax(error))
-    except (
-        yaml.YAMLError,
-        ValueError,
-    ) as error:  # ValueError: from escapes and directives, by the parser without libyaml
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: escapes and directives, by the parser without libyaml
+        builder.sound = False
         problems.add(None, f"this is not YAML: {quoted(str(error))}; mend it", "syntax")
-    return builder.root
+    return builder
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> tuple[str, str]:
@@ -123,13 +122,14 @@ class _Place(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come yet. key: the one whose value comes next, or None."""
+    """A list or mapping whose end has not come yet. key: the one whose value comes next; None if it was refused."""
 
     mark: Mark | None
     is_mapping: bool
     items: list[Node] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     key: Scalar | None = None
+    awaits_value: bool = False
 
     def close(self) -> Node:
         if self.is_mapping:
@@ -145,6 +145,7 @@ class _Builder:
         self.marked = marked
         self.root: Node | None = None
         self.documents = 0
+        self.sound = True  # the tree says what the text says, but for keys that were left out
         self.done = False  # nothing that follows is worth reading
         self._stack: list[_Open] = []
 
@@ -160,34 +161,35 @@ class _Builder:
                 self._put(self._stack.pop().close())
             case yaml.AliasEvent():
                 says = f"alias `*{event.anchor}` is not read; write out what it stands for"
-                mark = self._report(event, says, "alias")
-                self._put(Scalar(f"*{event.anchor}", plain=False, mark=mark))
+                self._put(Scalar("", plain=True, mark=self._break(event, says, "alias")))
             case yaml.DocumentStartEvent():
                 self._begin_document(event)
 
     def mark(self, place: _Place | None) -> Mark | None:
         return Mark(place.line + 1, place.column + 1) if self.marked and place is not None else None
 
-    def _report(self, event: yaml.Event, says: str, kind: str) -> Mark | None:
+    def _break(self, event: yaml.Event, says: str, kind: str) -> Mark | None:
+        """A problem that is in the way of reading on."""
         mark = self.mark(event.start_mark)
         self.problems.add(mark, says, kind)
+        self.sound = False
         return mark
 
     def _begin_document(self, event: yaml.Event) -> None:
         self.documents += 1
         if self.documents > 1:
-            self._report(event, "a second document begins; put it into a file of its own", "several-documents")
+            self._break(event, "a second document begins; put it into a file of its own", "several-documents")
             self.done = True
 
     def _refuse_tag(self, event: yaml.NodeEvent) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None:
             written = tag.replace(YAML_TAGS, "!!", 1)
-            self._report(event, f"tag {quoted(written)} is not read; remove it", "tag")
+            self.problems.add(self.mark(event.start_mark), f"tag {quoted(written)} is not read; remove it", "tag")
 
     def _open(self, event: yaml.Event) -> None:
         if len(self._stack) == DEEPEST:
-            self._report(event, TOO_DEEP, "too-deep")
+            self._break(event, TOO_DEEP, "too-deep")
             self.done = True
         self._stack.append(_Open(self.mark(event.start_mark), isinstance(event, yaml.MappingStartEvent)))
 
@@ -198,20 +200,21 @@ class _Builder:
         parent = self._stack[-1]
         if not parent.is_mapping:
             parent.items.append(node)
-        elif parent.key is None:
-            parent.key = self._checked_key(node, parent)
+        elif not parent.awaits_value:
+            parent.key = self._accepted_key(node, parent)
+            parent.awaits_value = True
         else:
-            parent.entries.setdefault(parent.key.text, Entry(parent.key.mark, node))
-            parent.key = None
+            if parent.key is not None:
+                parent.entries[parent.key.text] = Entry(parent.key.mark, node)
+            parent.awaits_value = False
 
-    def _checked_key(self, node: Node, parent: _Open) -> Scalar:
-        """The key; a refused one comes back as well, so that its value is looked at too."""
+    def _accepted_key(self, node: Node, parent: _Open) -> Scalar | None:
+        """The key, or None for one that was refused; its value is looked at, and left out."""
         if not isinstance(node, Scalar):
             self.problems.add(
                 node.mark, "a key must be a word, and a list or mapping stands here; write a word", "bad-key"
             )
-            return Scalar("", plain=False, mark=node.mark)
-        if node.text in parent.entries:
+        elif node.text in parent.entries:
             since = parent.entries[node.text].key
             first = f"; first on line {since.line}" if since else ""
             self.problems.add(
@@ -219,7 +222,9 @@ class _Builder:
             )
         elif node.plain and node.text == MERGE_KEY:
             self.problems.add(node.mark, "merge key `<<` is not read; write the keys out", "merge-key")
-        elif node.plain and not _NAME.fullmatch(node.text) and not is_text_to_all(node.text):
+        elif node.plain and not is_text_to_all(node.text):
             says = f"key {quoted(node.text)} is not text to every YAML parser; quote it, or use another word"
             self.problems.add(node.mark, says, "bad-key")
-        return node
+        else:
+            return node
+        return None

@@ -20,6 +20,7 @@ from rmsaudit.documents.problems import Refused, nearest, quoted
 from rmsaudit.formats import FORMATS, canonical
 
 MOST_HEADER_BYTES = 100_000_000  # the format's own limit
+MOST_AXES = 64  # numpy's limit
 MOST_NAMES_COMPARED = 5000
 _METADATA = "__metadata__"
 _CHUNK = 2**20
@@ -46,7 +47,10 @@ def tensors_in(path: Path) -> dict[str, TensorPlace]:
         size = os.fstat(file.fileno()).st_size
         header = _header(file, size)
     start = 8 + len(header)
-    described = strict_json.loads(header)
+    try:
+        described = strict_json.loads(header)
+    except Refused as refused:
+        raise Refused(f"has a header that {refused.says}", refused.kind) from None
     places = [_place(path, name, entry, start) for name, entry in described.items() if name != _METADATA]
     _refuse_gaps(places, start, size)
     return {place.name: place for place in places}
@@ -103,11 +107,11 @@ def _header(file: BinaryIO, size: int) -> bytes:
 def _place(path: Path, name: str, entry: Any, start: int) -> TensorPlace:
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]} if _are_counts(
-            [*shape, begin, end]
+            *shape, begin, end
         ):
             pass
         case _:
-            says = f"describes {quoted(name)} without a dtype, shape and data_offsets; it is damaged"
+            says = f"describes {quoted(name)} without a dtype, shape and data_offsets that make sense; it is damaged"
             raise Refused(says, "bad-safetensors")
     bits = _BITS.get(dtype, 0) * prod(shape)
     if begin > end or (bits and bits != 8 * (end - begin)):
@@ -119,8 +123,10 @@ def _place(path: Path, name: str, entry: Any, start: int) -> TensorPlace:
     )
 
 
-def _are_counts(values: list[Any]) -> bool:
-    return all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in values)
+def _are_counts(*values: Any) -> bool:
+    """Few enough, and small enough, that their product costs nothing."""
+    small = all(isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 for value in values)
+    return small and len(values) <= MOST_AXES + 2
 
 
 def _refuse_gaps(places: list[TensorPlace], start: int, size: int) -> None:

@@ -41,7 +41,8 @@ def read_tolerance(path: Path, categories: Iterable[str] = ()) -> ToleranceFile:
 
 
 def refuse_inexpressible(file: ToleranceFile, cells: Iterable[tuple[str, str]]) -> None:
-    """Raises InputProblem for rows that judge one of the cells (category, output dtype) by less than its dtype expresses."""
+    """Raises InputProblem for rows that judge one of the cells (category, output dtype) by less than its dtype
+    expresses."""
     problems = Problems(file.tree.path)
     seen = set()
     for category, dtype in sorted(cells):
@@ -63,9 +64,9 @@ def _check_words(policy: Policy, tree: Tree, problems: Problems, categories: tup
         if dtype is not None and dtype not in FORMATS:
             says = _unknown(dtype, "dtype", FORMATS)
             problems.add(_mark(tree, "rules", index, "when", "output_dtype"), says, "unknown-dtype")
-        _check_category(category, _mark(tree, "rules", index, "when", "category"), problems, categories)
-        if dtype in FORMATS and (says := inexpressible(row, dtype)):
+        elif dtype is not None and (says := inexpressible(row, dtype)):
             problems.add(_mark(tree, "rules", index, "rtol"), says, "below-resolution")
+        _check_category(category, _mark(tree, "rules", index, "when", "category"), problems, categories)
     for index, waiver in enumerate(policy.waivers):
         _check_category(waiver.category, _mark(tree, "waivers", index, "category"), problems, categories)
         if waiver.variable not in variables():
@@ -92,7 +93,7 @@ def _check_ties(policy: Policy, tree: Tree, problems: Problems) -> None:
     for first, second in ties(policy.rules):
         rows = policy.rules
         says = (
-            f"this row ({rows[second].when}) and row {first + 1} ({rows[first].when}) claim the same cell with equal right;"
-            " make one of them more specific"
+            f"this row ({rows[second].when}) and row {first + 1} ({rows[first].when}) claim the same cell with equal"
+            " right; make one of them more specific"
         )
         problems.add(_mark(tree, "rules", second), says, "tie")

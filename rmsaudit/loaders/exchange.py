@@ -1,7 +1,7 @@
 """exchange: arrays that cross to other programs and back, as safetensors files.
 
 A safetensors file is a length (8 bytes, little-endian), a JSON header of that length, and the bytes of the tensors. It
-is read and written here because the library's numpy side knows bfloat16 and float8 in one direction only, writes metadata
+is read and written here because the library's numpy side knows bfloat16 and float8 in one direction only, puts metadata
 in an order that changes from run to run, and answers a broken file with its parser's words.
 """
 

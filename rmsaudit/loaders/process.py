@@ -1,17 +1,17 @@
-"""The parent's half of a side that runs foreign code: processes that cannot hang, flood, outlive or bring down rmsaudit.
+"""The parent's half of a side that runs foreign code: processes that cannot hang, flood or outlive rmsaudit.
 
     Runner     a worker loaded with one piece of code, replaced after a fault
     Worker     one supervised process that answers requests, until something ends it
     run        one supervised program, from its start to its end
 
-What is guaranteed. A call takes no longer than its limit. Output on stdout and stderr is always read and never kept beyond
-a few KiB. On Linux, nothing that the foreign code started outlives its worker, however it detached itself, and a
-worker does not outlive rmsaudit, whatever ended that: the supervisor (see worker.py) needs no one to tell it. Elsewhere
-this holds for the worker's process group.
+What is guaranteed. A call takes no longer than its limit. Output on stdout and stderr is always read, and never more
+than a few KiB of it are kept. On Linux, nothing that the foreign code started outlives its worker, however it detached
+itself, and a worker does not outlive rmsaudit, whatever ended that: the supervisor (see worker.py) needs no one to tell
+it. Elsewhere this holds for the worker's process group.
 
-What is not. This is no sandbox: the code has the rights of the person who runs it, which is what consent is asked for. It
-could kill its supervisor first (it dies with it, but what it had detached stays); a process that changed its user (sudo)
-may not be ours to kill. `memory_mib` limits each process by itself, on Linux only, and no accelerator's memory.
+What is not. This is no sandbox: the code has the rights of the person who runs it, which is what consent is asked for.
+It could kill its supervisor first (it dies with it, but what it had detached stays); a process that changed its user
+(sudo) may not be ours to kill. `memory_mib` limits each process by itself, on Linux only, and no accelerator's memory.
 """
 
 import json
@@ -25,7 +25,6 @@ import subprocess
 import sys
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ PROGRAM = Path(__file__).absolute().with_name("worker.py")
 KEPT_BYTES = 4096  # of the start, and of the end, of each stream
 CHUNK_BYTES = 1 << 18
 HEADER_BYTES = 1 << 20  # no honest header comes near
-GRACE_SECONDS = 0.5  # past its limit, a worker may still say where it is
+GRACE_SECONDS = 0.25  # past its limit, a worker may still say where it is
 ENDING_SECONDS = 15.0  # a little more than the supervisor gives a family to die
 LOADING_SECONDS = 60.0  # importing a framework takes seconds, whatever the limit of a call is
 
@@ -60,10 +59,11 @@ class Launch:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a worker answered, and the array that came with it."""
+    """What a worker answered, the array that came with it, and what was written to stderr meanwhile."""
 
     header: Mapping[str, Any]
     output: Array | None
+    stderr: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class Runner:
         """The fault as a sentence; None where there is none."""
         if isinstance(answer, Answer) and "fault" not in answer.header:
             return None
-        says = answer.says if isinstance(answer, Ended) else f"{answer.header['fault']}{answer.header['printed']}"
+        says = answer.says if isinstance(answer, Ended) else f"{answer.header['fault']}{_last_words(answer.stderr)}"
         if self._launch.memory_mib is not None and re.search("memory|alloc|SIGKILL", says, re.IGNORECASE):
             says += f"; its limit is memory_mib: {self._launch.memory_mib}"
         return f"{self._subject} {says}"
@@ -169,11 +169,10 @@ def run(command: Sequence[str], launch: Launch, seconds: float) -> Ended:
         process = _Process(launch, ["exec", *command], ())
     except OSError as error:
         raise CouldNotRun(f"{launch.interpreter}: {error.strerror}") from error
-    try:
-        late = not process.attend(seconds, lambda: False, {})
-    finally:
-        word = process.stop()
-    return process.ended(word, f"was still running after {seconds:g} s" if late else "")
+    with process:
+        in_time = process.attend(seconds, lambda: False, {})
+        process.stop()
+        return process.ended("" if in_time else _late(seconds))
 
 
 class Worker:
@@ -184,23 +183,27 @@ class Worker:
         self._home, self._own_file = str(launch.home), own_file
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        trace_reading, trace = os.pipe()
-        ours, theirs = (self._requests, self._answers, trace_reading), (requests, answers, trace)
+        trace_read, trace = os.pipe()
+        ours, theirs = [self._requests, self._answers, trace_read], [requests, answers, trace]
         try:
             self._process = _Process(launch, ["serve", *map(str, theirs)], theirs)
         except BaseException:
-            _close(ours)
+            _close_all(ours)
             raise
         finally:
-            _close(theirs)
+            _close_all(theirs)
         self._process.take_over(ours)
-        self._trace = self._process.listen(trace_reading)
+        self._trace = self._process.listen(trace_read)
         self._asked = 0
 
     def ask(
-        self, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float, shape: tuple[int, ...] = ()
+        self,
+        header: Mapping[str, Any],
+        arrays: Mapping[str, Array],
+        seconds: float,
+        shape: tuple[int, ...] | None = None,
     ) -> Answer | Ended:
-        """The answer to one request. `shape`: what an array that comes with it must have."""
+        """The answer to one request. `shape`: of the array that comes with it, where one does."""
         self._asked += 1
         frame = _frame({**header, "seconds": seconds, "id": self._asked}, arrays)
         exchange = _Exchange(frame, _incoming(self._asked, shape))
@@ -214,8 +217,356 @@ class Worker:
         except BaseException:  # Ctrl-C in the middle of a frame
             self.close()
             raise
-        while exchange.read(self._answers):  # a process that has just died may have answered before
+        while exchange.read(self._answers):  # one that has just died may have answered before
             pass
         if exchange.answer is None:
-            return self._ended(exchange.complaint if in_time else f"was still running after {seconds:g} s")
-        return self._with_output_printed(exchange.answer)
+            return self._ended(exchange.complaint if in_time else _late(seconds))
+        header, output = exchange.answer
+        self._process.drain()
+        return Answer(header, output, self._process.stderr.text())
+
+    def close(self) -> int:
+        """Ends it with all that it started; how many processes it would have left behind."""
+        with self._process:
+            return self._process.stop().left
+
+    def _ended(self, says: str) -> Ended:
+        with self._process:
+            self._process.stop()
+            return self._process.ended(says, _place(self._trace.text(), self._own_file, self._home))
+
+
+@dataclass(frozen=True)
+class _Word:
+    """The supervisor's last word. status: as waitpid gave it for the worker; None where the worker had to be killed."""
+
+    status: int | None = None
+    left: int = 0
+
+
+class _Process:
+    """A supervised process, its streams and its control socket. Used by one thread at a time.
+
+    What is open is closed, and what runs is ended, by `with`, when it is forgotten, and when Python exits.
+    """
+
+    def __init__(self, launch: Launch, mode: Sequence[str], pass_fds: Sequence[int]) -> None:
+        if os.name != "posix":
+            raise OSError(0, "code is run on Linux and macOS only; on Windows use WSL, or kind: recorded")
+        self._control, far = socket.socketpair()
+        start = [str(launch.interpreter), "-X", "utf8", str(PROGRAM), str(far.fileno()), str(os.getpid())]
+        try:
+            self._popen = subprocess.Popen(  # noqa: S603 (running what the person named is the point)
+                [*start, str(launch.memory_mib or 0), *mode],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=launch.home,
+                pass_fds=[far.fileno(), *pass_fds],
+                start_new_session=True,
+            )
+        except BaseException:
+            self._control.close()
+            raise
+        finally:
+            far.close()
+        self._descriptors: list[int] = []
+        self._close = weakref.finalize(self, _end, self._popen, self._control, self._descriptors)
+        self._word: _Word | None = None
+        self._streams: dict[int, _Stream] = {}
+        self._buffer = memoryview(bytearray(CHUNK_BYTES))
+        assert self._popen.stdout is not None
+        assert self._popen.stderr is not None
+        self.stdout = self.listen(self._popen.stdout.fileno())
+        self.stderr = self.listen(self._popen.stderr.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def take_over(self, descriptors: Iterable[int]) -> None:
+        """Makes these pipes as short-lived as the process."""
+        for descriptor in descriptors:
+            os.set_blocking(descriptor, False)
+            self._descriptors.append(descriptor)
+
+    def listen(self, descriptor: int) -> "_Stream":
+        """What is written there from now on, but for its middle."""
+        os.set_blocking(descriptor, False)
+        return self._streams.setdefault(descriptor, _Stream())
+
+    def clear_streams(self) -> None:
+        for stream in self._streams.values():
+            stream.clear()
+
+    def attend(
+        self, seconds: float, is_over: Callable[[], bool], tasks: Mapping[int, tuple[int, Callable[[], bool]]]
+    ) -> bool:
+        """Keeps everything flowing until `is_over` or the process's end (True), or until time is up (False).
+
+        tasks: descriptor to the event it waits for and what to do then; one that gives back False has no more to do.
+        """
+        deadline = time.monotonic() + seconds
+        reads = {fd: (selectors.EVENT_READ, partial(self._read, fd)) for fd in self._streams}
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            for fd, (event, task) in {**reads, **tasks}.items():
+                selector.register(fd, event, task)
+            while not is_over():
+                for key, _ in selector.select(max(deadline - time.monotonic(), 0)):
+                    if key.data is None:  # the supervisor speaks: all has ended
+                        return True
+                    if not key.data():
+                        selector.unregister(key.fileobj)
+                if time.monotonic() >= deadline:
+                    return is_over()
+        return True
+
+    def drain(self) -> None:
+        """Reads what already lies in the pipes; no more than they hold, should somebody still write."""
+        for fd in self._streams:
+            for _ in range((1 << 20) // CHUNK_BYTES):
+                if not self._read(fd):
+                    break
+
+    def _read(self, fd: int) -> bool:
+        try:
+            size = os.readv(fd, [self._buffer])
+        except BlockingIOError:
+            return False
+        self._streams[fd].add(self._buffer[:size])
+        return size > 0
+
+    def stop(self) -> _Word:
+        """Ends the process with all that it started, and reads the rest of its streams. The same word every time."""
+        if self._word is None:
+            self._word = _last_word(self._control)
+            self.drain()
+        return self._word
+
+    def ended(self, says: str, place: str = "") -> Ended:
+        """The whole story, after `stop`. `says`: why it was ended, where that was not its own doing."""
+        word = self.stop()
+        code = None if word.status is None else os.waitstatus_to_exitcode(word.status)
+        self._close()
+        if not says and code is None:
+            says = f"cannot be run: its Python ended with exit code {self._popen.returncode} before it could be asked"
+        stdout, stderr = self.stdout.text(), self.stderr.text()
+        return Ended(
+            says=f"{says or _how(code or 0)}{place}{_last_words(stderr or stdout)}",
+            exit_code=code,
+            timed_out=says.startswith(_LATE),
+            left=word.left,
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+
+def _last_word(control: socket.socket) -> _Word:
+    """Tells the supervisor to end, if it has not, and waits for what it says; an empty word if it says nothing."""
+    said = b""
+    with suppress(OSError):
+        control.settimeout(ENDING_SECONDS)
+        control.shutdown(socket.SHUT_WR)
+    with suppress(OSError):
+        while part := control.recv(4096):
+            said += part
+    try:
+        return _Word(**json.loads(said))
+    except (ValueError, TypeError):
+        return _Word()
+
+
+def _end(popen: "subprocess.Popen[bytes]", control: socket.socket, descriptors: Sequence[int]) -> None:
+    """Knows nothing of the object it cleans up after, so that it can run when that is gone."""
+    _last_word(control)
+    control.close()
+    try:
+        popen.wait(timeout=1)
+    except subprocess.TimeoutExpired:
+        popen.kill()
+        popen.wait()
+    for stream in (popen.stdout, popen.stderr):
+        if stream is not None:
+            stream.close()
+    _close_all(descriptors)
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+class _Stream:
+    """The start and the end of what was written to a pipe."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self._first, self._last, self._size = b"", b"", 0
+
+    def add(self, data: memoryview) -> None:
+        room = KEPT_BYTES - len(self._first)
+        self._first += bytes(data[:room])
+        self._last = (self._last + bytes(data[room:][-KEPT_BYTES:]))[-KEPT_BYTES:]
+        self._size += len(data)
+
+    def text(self) -> str:
+        forgotten = self._size - len(self._first) - len(self._last)
+        gap = f"\n[... {forgotten} bytes ...]\n".encode() if forgotten else b""
+        return (self._first + gap + self._last).decode(errors="replace")
+
+
+class _Exchange:
+    """One request on its way out and its answer on the way in, a piece at a time."""
+
+    def __init__(self, frame: list[memoryview], incoming: "_Incoming") -> None:
+        self._frame, self._incoming = frame, incoming
+        self._wanted = next(incoming)
+        self.answer: tuple[Mapping[str, Any], Array | None] | None = None
+        self.complaint = ""
+
+    def is_over(self) -> bool:
+        return self.answer is not None or bool(self.complaint)
+
+    def write(self, descriptor: int) -> bool:
+        """Sends what the pipe takes; False when there is nothing more to send, or nobody to read it."""
+        try:
+            sent = os.writev(descriptor, self._frame)
+        except BrokenPipeError:
+            return False
+        while self._frame and sent >= len(self._frame[0]):
+            sent -= len(self._frame.pop(0))
+        if self._frame:
+            self._frame[0] = self._frame[0][sent:]
+        return bool(self._frame)
+
+    def read(self, descriptor: int) -> bool:
+        """Takes what the pipe has; False when there is no more, or no more is wanted."""
+        if self.is_over():
+            return False
+        try:
+            size = os.readv(descriptor, [self._wanted])
+        except BlockingIOError:
+            return False
+        self._wanted = self._wanted[size:]
+        if not self._wanted:
+            self._advance()
+        return size > 0
+
+    def _advance(self) -> None:
+        try:
+            self._wanted = next(self._incoming)
+        except StopIteration as finished:
+            self.answer = finished.value
+        except _Garbled:
+            self.complaint = "wrote into the pipe on which rmsaudit reads its answers"
+
+
+class _Garbled(Exception):
+    """What came in is no frame, or not the answer to what was asked."""
+
+
+_Incoming = Generator[memoryview, None, tuple[Mapping[str, Any], Array | None]]
+
+
+def _frame(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[memoryview]:
+    """The pieces of a request, without copying an array that lies in C order already. The format is in worker.py."""
+    listed = [{"name": name, "dtype": word_of(a), "shape": list(a.shape)} for name, a in arrays.items()]
+    text = json.dumps({**header, "operands": listed}).encode()
+    little = [bits(np.ascontiguousarray(a)) for a in arrays.values()]
+    data = [a.astype(a.dtype.newbyteorder("<"), copy=False) for a in little]
+    pieces = [memoryview(struct.pack("<I", len(text))), memoryview(text), *(a.data.cast("B") for a in data)]
+    return [piece for piece in pieces if piece]
+
+
+def _incoming(number: int, shape: tuple[int, ...] | None) -> _Incoming:
+    """Gives the memory that the next bytes of the answer to request `number` belong into; in the end, the answer.
+
+    Trusts nothing: how much memory is taken was decided by what was asked.
+    """
+    prefix = bytearray(4)
+    yield memoryview(prefix)
+    size = struct.unpack("<I", prefix)[0]
+    if not 2 <= size <= HEADER_BYTES:
+        raise _Garbled
+    text = bytearray(size)
+    yield memoryview(text)
+    header = _header(text, number)
+    if shape is None or "fault" in header:
+        return header, None
+    described = header.get("output")
+    if (
+        not isinstance(described, dict)
+        or described.get("shape") != list(shape)
+        or described.get("dtype") not in FORMATS
+    ):
+        raise _Garbled
+    output = np.empty(shape, dtype_of(described["dtype"]))
+    if output.size:
+        yield bits(output).data.cast("B")
+    if sys.byteorder == "big":
+        bits(output).byteswap(inplace=True)
+    return header, output
+
+
+def _header(text: bytearray, number: int) -> Mapping[str, Any]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Garbled from None
+    if not isinstance(header, dict) or header.get("id") != number:
+        raise _Garbled
+    return header
+
+
+_LATE = "was still running after"
+
+
+def _late(seconds: float) -> str:
+    return f"{_LATE} {seconds:g} s"
+
+
+def _how(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"ended its own process with exit code {exit_code}"
+    try:
+        name = signal.Signals(-exit_code).name
+    except ValueError:
+        return f"died of signal {-exit_code}"
+    meaning = (signal.strsignal(-exit_code) or "").lower()
+    hint = ", as by a system that is out of memory" if name == "SIGKILL" else ""
+    return f"died of {name} ({meaning}{hint})"
+
+
+def _place(trace: str, own_file: str, home: str) -> str:
+    """` (kernels.py:12)`, as Teller.place in worker.py has it, out of faulthandler's report; empty without one."""
+    threads = [re.findall(r'File "(.+?)", line (\d+)', part) for part in re.split(r"(?m)^(?:Current t|T)hread ", trace)]
+    threads = [frames for frames in threads if frames]
+    if not threads:
+        return ""
+    served = [frames for frames in threads if any(path == str(PROGRAM) for path, _ in frames)]
+    frames = [frame for frame in (served or threads)[-1] if frame[0] != str(PROGRAM) and not frame[0].startswith("<")]
+    own = [frame for frame in frames if frame[0] == own_file]
+    if not frames:
+        return ""
+    path, line = (own or frames)[0]
+    return f" ({_shown(path, home)}:{line})"
+
+
+def _shown(path: str, home: str) -> str:
+    packages = re.split("/(?:site|dist)-packages/", path)
+    if len(packages) > 1:
+        return packages[-1]
+    return path.removeprefix(home + "/") if path.startswith(home + "/") else Path(path).name
+
+
+def _last_words(stream: str) -> str:
+    """The last three lines of a stream as the end of a sentence; empty where there are none."""
+    lines = [" ".join(line.split())[:120] for line in stream.splitlines() if line.strip()]
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", " | ".join(lines[-3:]))
+    return f"; it printed: {text}" if text else ""

@@ -1,8 +1,8 @@
 """recorded: outputs that were computed elsewhere, on an exported battery, found by the digest of their inputs.
 
-`export_cases` writes what another machine needs: one safetensors file with every operand, each once, whose metadata list the
-cases. What comes back is one safetensors file with one output per case; its metadata, or a JSON sidecar, say which digest
-each output belongs to. Names mean nothing: a tensor counts for the input whose digest it carries, and for no other.
+`export_cases` writes what another machine needs: one safetensors file with every operand, each once, whose metadata
+list the cases. What comes back is one safetensors file with an output for each case; its metadata, or a JSON sidecar,
+say which digest each output belongs to. Names mean nothing: a tensor counts for the input whose digest it carries.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +48,21 @@ class RecordedSection:
     sidecar: Path | None = None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Recorded:
+class RecordedSide:
     """A side whose outputs lie in a file."""
 
-    declared: Mapping[str, Any]
-    spec: NormSpec
-    gain: Array | None
-    outputs: TensorFile
-    names_by_digest: Mapping[str, tuple[str, ...]]
-    _used: set[str] = field(default_factory=set)
+    def __init__(
+        self,
+        outputs: TensorFile,
+        names_by_digest: Mapping[str, tuple[str, ...]],
+        *,
+        declared: Mapping[str, Any],
+        spec: NormSpec,
+        gain: Array | None,
+    ) -> None:
+        self.declared, self.spec, self.gain = declared, spec, gain
+        self._outputs, self._names_by_digest = outputs, names_by_digest
+        self._used: set[str] = set()
 
     def observe(self, case: Case) -> Observation:
         """The output that belongs to `case`."""
@@ -65,24 +70,25 @@ class Recorded:
             digest = fed(case, self.spec).digest()
         except UnusableTensors as problem:
             return Failed(problem.says)
-        names = self.names_by_digest.get(digest, ())
+        names = self._names_by_digest.get(digest, ())
         self._used.update(names)
         match names:
             case ():
                 return Failed(self._none(digest))
-            case (name,) if name in self.outputs.entries:
-                return observed(self.outputs, name, case)
+            case (name,) if name in self._outputs.entries:
+                return observed(self._outputs, name, case)
             case (name,):
                 return Failed(f"{self._file} does not hold {name!r}, which is listed as the output for this input")
             case _:
                 says = f"{self._file} has {len(names)} outputs for this input: {listed(names)}; keep one of them"
                 return Failed(says)
 
+    @property
     def notes(self) -> tuple[str, ...]:
         """Tensors that no input asked for, as sentences. Complete once every category has run."""
-        digested = {name for names in self.names_by_digest.values() for name in names}
-        unknown = [name for name in self.outputs.entries if name not in digested]
-        unasked = [name for name in self.outputs.entries if name in digested and name not in self._used]
+        digested = {name for names in self._names_by_digest.values() for name in names}
+        unknown = [name for name in self._outputs.entries if name not in digested]
+        unasked = [name for name in self._outputs.entries if name in digested and name not in self._used]
         notes = []
         if unknown:
             notes.append(f"{self._file} holds {listed(unknown)} without a digest; not used")
@@ -94,34 +100,36 @@ class Recorded:
 
     @property
     def _file(self) -> str:
-        return self.outputs.path.name
+        return self._outputs.path.name
 
     def _none(self, digest: str) -> str:
         return (
-            f"{self._file} has no output for this input (digest {digest[:12]}…), and {len(self.names_by_digest)} for others;"
-            " was it made for another battery version, seed, width, number of rows, dtype, eps or gains?"
+            f"{self._file} has no output for this input (digest {digest[:12]}…) and {len(self._names_by_digest)} for"
+            " others; was it made for another battery version, seed, width, number of rows, dtype, eps or gains?"
         )
 
 
-def open_recorded(
-    section: RecordedSection, *, declared: Mapping[str, Any], spec: NormSpec, gain: Array | None
-) -> Recorded:
-    """The side that `section` names. Raises InputProblem where its files cannot be used; no tensor is read yet."""
+def load(
+    section: RecordedSection, *, declared: Mapping[str, Any], spec: NormSpec, gain: Array | None, home: Path
+) -> RecordedSide:
+    """The side that `section` declares; no tensor is read yet. `home`: the declaring file's folder.
+
+    Raises InputProblem where a file cannot be used.
+    """
     with _naming(section.file):
-        outputs = open_tensors(section.file)
+        outputs = open_tensors(home / section.file)
         if outputs.metadata.get(SCHEMA_KEY) == INPUTS:
-            raise UnusableTensors(
-                "holds the inputs of an exported battery; name the file with the outputs", "not-outputs"
-            )
+            says = "holds the inputs of an exported battery; name the file with the outputs"
+            raise UnusableTensors(says, "not-outputs")
         if section.sidecar is None:
             digests = _digests_in(outputs.metadata)
     if section.sidecar is not None:
         with _naming(section.sidecar):
-            digests = _digests_beside(section.sidecar)
+            digests = _digests_beside(home / section.sidecar)
     by_digest: dict[str, tuple[str, ...]] = {}
     for name, digest in digests.items():
         by_digest[digest] = (*by_digest.get(digest, ()), name)
-    return Recorded(declared=declared, spec=spec, gain=gain, outputs=outputs, names_by_digest=by_digest)
+    return RecordedSide(outputs, by_digest, declared=declared, spec=spec, gain=gain)
 
 
 @contextmanager
@@ -190,7 +198,8 @@ def export_cases(cases: Iterable[Case], path: Path, origin: Origin) -> int:
         if digest not in listed_cases:
             named = {name: stored.name_of(name, getattr(case, name)) for name in OPERANDS}
             about = {"category": case.category, "label": case.label, "digest": digest}
-            listed_cases[digest] = {"name": f"{case.category}/{len(listed_cases)}", **about, **named}
+            number = sum(other["category"] == case.category for other in listed_cases.values())
+            listed_cases[digest] = {"name": f"{case.category}/{number}", **about, **named}
     if not listed_cases:
         raise ValueError("there is no case to export")
     metadata = {

@@ -9,7 +9,7 @@ from rmsaudit.case import Case
 from rmsaudit.emulator import emulate
 from rmsaudit.loaders import Observation, Ran
 from rmsaudit.semantics import NormSpec
-from rmsaudit.semantics.resolve import at_width
+from rmsaudit.semantics.resolve import fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,4 +21,4 @@ class Declared:
     gain: Array | None
 
     def observe(self, case: Case) -> Observation:
-        return Ran(emulate(at_width(self.spec, case.width), case))
+        return Ran(emulate(fitted(self.spec, case.width), case))

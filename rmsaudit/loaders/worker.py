@@ -1,20 +1,21 @@
-"""The child's half of a side that runs foreign code: one file, started by that side's own interpreter (Python 3.8 or newer).
+"""The child's half of a side that runs foreign code: one file, run by that side's own Python, 3.8 or newer.
 
 It imports the standard library, the framework that a request names, and numpy where an array needs it; never rmsaudit.
 
     rmsaudit ── control ──> supervisor ──> worker ──> whatever the foreign code starts
         └────────── requests, answers ───────┘
 
-The program forks once, before anything foreign is loaded. The supervisor keeps the control socket and waits; the worker leads
-a session of its own and serves requests (`serve`), or becomes another program (`exec`). When the worker ends, or the control
-socket closes, or rmsaudit is gone, the supervisor kills the worker and everything that descends from it, says on the
-control socket how the worker ended, and ends. On Linux it is a subreaper, so that a descendant cannot leave the family by
+The program forks once, before anything foreign is loaded. The supervisor keeps the control socket and waits; the worker
+leads a session of its own and serves requests, or becomes another program. When the worker ends, or the control socket
+closes, or rmsaudit is gone, the supervisor kills the worker and everything that descends from it, says on the control
+socket how the worker ended, and ends. On Linux it is a subreaper, so that no descendant can leave the family by
 detaching itself; elsewhere only the worker's process group is killed.
 
 A frame, in both directions: 4 bytes with the length of a JSON header (little-endian), the header, then the raw
-little-endian bytes of each array that the header's "arrays" lists as {name, dtype, shape}. Two requests: `load`, `call`.
+little-endian bytes of each array that is described in it. Two requests: `load` and `call`; see Code.
 """
 
+# ruff: noqa: E402 (the next statement but one has to come before the other imports)
 from __future__ import annotations
 
 import sys
@@ -33,6 +34,7 @@ import importlib.util
 import inspect
 import json
 import os
+import pathlib
 import re
 import resource
 import select
@@ -135,14 +137,14 @@ def descendants(root: int) -> dict[int, str] | None:
     states: dict[int, str] = {}
     children: dict[int, list[int]] = {}
     try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        processes = [entry for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
     except OSError:
         return None
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
-            state, parent = stat.read().rpartition(b")")[2].split()[:2]  # "pid (any name) S parent …"
-            states[pid] = state.decode()
-            children.setdefault(int(parent), []).append(pid)
+    for entry in processes:
+        with contextlib.suppress(OSError):
+            state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]  # "pid (any name) S parent …"
+            states[int(entry.name)] = state.decode()
+            children.setdefault(int(parent), []).append(int(entry.name))
     found, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
@@ -185,7 +187,7 @@ class Channel:
         header = json.loads(self._exactly(size))
         return header, {
             a["name"]: Operand(self._exactly(nbytes(a["dtype"], a["shape"])), tuple(a["shape"]), a["dtype"])
-            for a in header.get("arrays", ())
+            for a in header["operands"]
         }
 
     def send(self, header: Mapping[str, Any], *arrays: Any) -> None:
@@ -234,6 +236,7 @@ class Operand:
 
 
 def nbytes(word: str, shape: Sequence[int]) -> int:
+    """Bytes that such an array takes."""
     return functools.reduce(int.__mul__, shape, ITEMSIZE[word])
 
 
@@ -244,10 +247,11 @@ class Unusable(Exception):
     """A fault that is told in our words, not in those of an exception."""
 
 
-class Teller:
-    """Puts faults into one sentence without this machine's folders. The subject of the sentence is rmsaudit's business."""
+PIP_NAMES = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 
-    PIP_NAMES = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+
+class Teller:
+    """Puts faults into words without this machine's folders. They follow the code's name: "raised ValueError: …"."""
 
     def __init__(self, home: str) -> None:
         self.home = home
@@ -263,7 +267,7 @@ class Teller:
             return f"cannot be read: {self.name(error.filename)}:{error.lineno}:{error.offset}: {short(error.msg)}"
         missing = (getattr(error, "name", None) or "").split(".")[0]
         if isinstance(error, ModuleNotFoundError) and missing and not importable(missing):
-            package = self.PIP_NAMES.get(missing, missing)
+            package = PIP_NAMES.get(missing, missing)
             return (
                 f"needs {missing}, which its Python does not have{self.place(error)};"
                 f" if that is a package: python -m pip install {package}"
@@ -272,17 +276,17 @@ class Teller:
         return f"raised {type(error).__name__}{says and ': '}{says}{self.place(error)}"
 
     def place(self, error: BaseException) -> str:
-        """` (kernels.py:12)`: the innermost line of the user's own file, else of any file but this one; may be empty."""
+        """` (kernels.py:12)`: the innermost line of the code's own file, else of any but this one; may be empty."""
         frames = []
         step = error.__traceback__
         while step is not None:
             frames.append((step.tb_frame.f_code.co_filename, step.tb_lineno))
             step = step.tb_next
-        frames = [frame for frame in frames if frame[0] != __file__ and not frame[0].startswith("<frozen")]
-        own = [frame for frame in frames if frame[0] == self.code_file]
+        foreign = [frame for frame in frames if frame[0] != __file__ and not frame[0].startswith("<frozen")]
+        own = [frame for frame in foreign if frame[0] == self.code_file]
         if not frames:
             return ""
-        path, line = (own or frames)[-1]
+        path, line = (own or foreign or frames)[-1]
         return f" ({self.name(path)}:{line})"
 
     def name(self, path: str) -> str:
@@ -290,7 +294,7 @@ class Teller:
         packages = re.split("/(?:site|dist)-packages/", path)
         if len(packages) > 1:
             return packages[-1]
-        return path[len(self.home) + 1 :] if path.startswith(self.home + "/") else os.path.basename(path)
+        return path[len(self.home) + 1 :] if path.startswith(self.home + "/") else pathlib.Path(path).name
 
 
 def short(value: Any, text: Any = str) -> str:
@@ -298,12 +302,13 @@ def short(value: Any, text: Any = str) -> str:
     try:
         line = " ".join(text(value).split())
     except BaseException as error:
-        return f"(a {type(value).__name__} whose text cannot be had: {type(error).__name__})"
+        return f"(no text: asking for it raised {type(error).__name__})"
     line = re.sub(r" at 0x[0-9a-fA-F]+", "", line)
     return line if len(line) <= 400 else line[:399] + "…"
 
 
 def importable(name: str) -> bool:
+    """True where there is such a top-level module."""
     try:
         return name in sys.modules or importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
@@ -368,7 +373,7 @@ class Framework:
         """The bytes in C order."""
         raise NotImplementedError
 
-    def shares(self, value: Any, stored: Any) -> bool:
+    def shares(self, value: Any, stored: Any) -> bool:  # noqa: ARG002
         """True where both lie in the same memory, as far as the framework lets one know."""
         return False
 
@@ -416,6 +421,8 @@ class Framework:
 
 
 class Numpy(Framework):
+    """With ml_dtypes for bfloat16 and float8."""
+
     package, layouts = "numpy", LAYOUTS
 
     def make(self, operand: Operand) -> Any:
@@ -434,7 +441,7 @@ class Numpy(Framework):
 
 
 class Torch(Framework):
-    """Needs no numpy. Runs without gradients, as a deployed model does: torch picks other kernels where it records them."""
+    """Needs no numpy. Runs without gradients, as a deployed model does; with them, torch can pick other kernels."""
 
     package, layouts = "torch", LAYOUTS
 
@@ -480,6 +487,8 @@ class Torch(Framework):
 
 
 class Jax(Framework):
+    """Its arrays have no strides and cannot be changed."""
+
     package = "jax"
 
     def use_device(self) -> None:
@@ -502,6 +511,8 @@ class Jax(Framework):
 
 
 class Tensorflow(Framework):
+    """Its tensors have no strides and cannot be changed."""
+
     package = "tensorflow"
 
     def use_device(self) -> None:
@@ -527,7 +538,7 @@ class Tensorflow(Framework):
 
 
 class Mlx(Framework):
-    """Evaluates lazily: what a call does wrong may only show when its output is read, which is still within the call."""
+    """Evaluates lazily: the work is done when the output is read, which is still within the call."""
 
     package, layouts = "mlx.core", LAYOUTS
 
@@ -555,10 +566,14 @@ class Mlx(Framework):
 
 
 class DLDataType(ctypes.Structure):
+    """As in dlpack.h."""
+
     _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
 class DLTensor(ctypes.Structure):
+    """As in dlpack.h."""
+
     _fields_ = [
         ("data", ctypes.c_void_p),
         ("device_type", ctypes.c_int32),
@@ -648,7 +663,8 @@ class Dlpack(Framework):
 
     def opened(self, value: Any) -> tuple[Any, DLTensor]:
         """A capsule, which keeps the memory alive, and the tensor in it."""
-        if tuple(value.__dlpack_device__())[0] != DLPACK_CPU:
+        device, _ = value.__dlpack_device__()
+        if device != DLPACK_CPU:
             raise Unusable("returned an array that is not on the CPU; arrays: dlpack takes only those")
         capsule = value.__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -677,7 +693,7 @@ class Dlpack(Framework):
         return (tensor.data or 0) + int(tensor.byte_offset)
 
     def shares(self, value: Any, stored: Any) -> bool:
-        offset = self.address(self.opened(value)[1]) - stored.address
+        offset: int = self.address(self.opened(value)[1]) - stored.address
         return 0 <= offset < nbytes(stored.word, stored.shape)
 
 
@@ -731,31 +747,29 @@ class Code:
             sys.path.append(home)
             module = importlib.import_module(self.request["module"])
             self.teller.code_file = getattr(module, "__file__", None) or ""
-            if os.path.isfile(self.teller.code_file):
-                with open(self.teller.code_file, "rb") as file:
-                    self.digests[self.request["module"]] = hashlib.sha256(file.read()).hexdigest()
+            file = pathlib.Path(self.teller.code_file)
+            if file.is_file():
+                self.digests[self.request["module"]] = hashlib.sha256(file.read_bytes()).hexdigest()
             return module
-        sys.path.insert(0, os.path.dirname(path))
-        return self.run_file(path)
+        sys.path.insert(0, str(pathlib.Path(path).parent))
+        return self.run_file(pathlib.Path(path))
 
-    def run_file(self, path: str) -> Any:
+    def run_file(self, path: pathlib.Path) -> Any:
         """The module that a file makes. Compiled from the very bytes that are digested; no cache is read or written."""
-        self.teller.code_file = path
+        self.teller.code_file = str(path)
         try:
-            with open(path, "rb") as file:
-                source = file.read()
+            source = path.read_bytes()
         except FileNotFoundError:
-            folder = os.path.dirname(path)
-            near = nearest(os.path.basename(path), os.listdir(folder) if os.path.isdir(folder) else [])
+            near = nearest(path.name, [file.name for file in path.parent.glob("*.py")])
             raise Unusable(f"cannot be run: there is no file {self.request['shown_file']}{near}") from None
         self.digests[self.request["shown_file"]] = hashlib.sha256(source).hexdigest()
         name = module_name(path)
-        spec = importlib.util.spec_from_file_location(name, path)
+        spec = importlib.util.spec_from_file_location(name, str(path))
         if spec is None:
             raise Unusable(f"cannot be run: {self.request['shown_file']} is not a .py file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        exec(compile(source, path, "exec"), module.__dict__)  # noqa: S102 (this is what consent was given for)
+        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 (this is what consent was given for)
         return module
 
     def find(self, module: Any, name: str) -> Any:
@@ -792,7 +806,7 @@ class Code:
             callee = self.built(given) if self.is_layer else self.target
             positional, named = filled(self.arguments, given)
             output = self.chosen(self.called(callee, positional, named))
-            header = {"output": self.described(output, request["shape"])}
+            header: dict[str, Any] = {"output": self.described(output, request["shape"])}
             data = framework.read(output)
         header["changed"] = [name for name, array in made.items() if self.was_changed(array, stored[name])]
         header["shares"] = [name for name, array in made.items() if framework.shares(output, array)]
@@ -803,8 +817,8 @@ class Code:
         try:
             return callee(*positional, **named)
         except TypeError as error:
-            if self.teller.place(error):
-                raise
+            if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+                raise  # from within
             how = shown_call(self.request["name"], self.arguments)
             raise Unusable(f"cannot be called as {how}: {short(error)}; say how with `call:`") from None
 
@@ -873,14 +887,13 @@ class Code:
             return True
 
 
-def module_name(path: str) -> str:
-    """The name under which `import` would find this very file; where it would find another module, a name of our own."""
-    stem = os.path.splitext(os.path.basename(path))[0]
+def module_name(path: pathlib.Path) -> str:
+    """The name by which `import` would find this very file; where it would find another module, a name of our own."""
     with contextlib.suppress(ImportError, ValueError):
-        spec = None if stem in sys.modules else importlib.util.find_spec(stem)
-        if spec is not None and spec.origin == path:
-            return stem
-    return f"side_{stem}"
+        spec = None if path.stem in sys.modules else importlib.util.find_spec(path.stem)
+        if spec is not None and spec.origin == str(path):
+            return path.stem
+    return f"side_{path.stem}"
 
 
 def as_call(call: Any) -> tuple[list[Any], dict[str, Any]] | None:
@@ -925,6 +938,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def words_in(template: Any) -> Iterator[str]:
+    """Every name that `filled` would look up."""
     if isinstance(template, str) and template.startswith("$"):
         yield template[1:]
     elif isinstance(template, (Mapping, list, tuple)):
@@ -940,6 +954,7 @@ def shown_call(name: str, arguments: tuple[list[Any], dict[str, Any]]) -> str:
 
 
 def shown(value: Any) -> str:
+    """A template as it would stand in a call: `[width]` for ["$width"]."""
     if isinstance(value, list):
         return "[" + ", ".join(map(shown, value)) + "]"
     return value[1:] if isinstance(value, str) and value.startswith("$") else repr(value)
@@ -954,6 +969,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 
 def kind_of(value: Any) -> str:
+    """`a tuple of 2`, `a numpy.ndarray`."""
     if value is None:
         return "None"
     if isinstance(value, (tuple, list)):
@@ -963,11 +979,13 @@ def kind_of(value: Any) -> str:
 
 
 def dtype_name(array: Any) -> str:
+    """A dtype's name in any framework, parameters and variables included."""
     dtype = getattr(array, "dtype", "no dtype")
     return str(getattr(dtype, "name", dtype)).rpartition(".")[2]
 
 
 def installed_version(name: str) -> str | None:
+    """The version of a package that does not say it itself; None where the module is not named as its package."""
     from importlib import metadata
 
     try:
@@ -980,11 +998,11 @@ def installed_version(name: str) -> str | None:
 
 
 def serve(channel: Channel, trace: int) -> None:
-    """Answers requests until there are no more. `trace`: where tracebacks of crashes and of endless loops are written."""
+    """Answers requests until there are no more. `trace`: where faulthandler reports crashes and time limits."""
     os.set_inheritable(trace, False)
     faulthandler.enable(trace, all_threads=False)
     me = os.getpid()
-    code: Code | None = None
+    code = Code(Teller(""))
     while True:
         request, operands = channel.receive()
         faulthandler.dump_traceback_later(request["seconds"], file=trace)
@@ -997,7 +1015,11 @@ def serve(channel: Channel, trace: int) -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        channel.send(header, *arrays)
+        try:
+            channel.send({**header, "id": request["id"]}, *arrays)
+        except OSError:
+            os.write(2, b"\nit closed a pipe that belongs to rmsaudit\n")
+            os._exit(1)
 
 
 def answered(
@@ -1030,7 +1052,7 @@ def main() -> None:
     if mode == "serve":
         serve(Channel(*pipes[:2]), pipes[2])
     try:
-        os.execvp(rest[0], rest)
+        os.execvp(rest[0], rest)  # noqa: S606
     except OSError as error:
         os.write(2, f"cannot start {rest[0]}: {error.strerror}\n".encode())
         os._exit(127)

@@ -1,9 +1,9 @@
 """The quick path: a block of one dtype in which many elements differ, in about a dozen passes that stay in the cache.
 
-The passes work in the screening dtype: float32 for formats up to 32 bits, float64 for float64. They are trusted only where
-every d/|reference| is below 1/2: there the subtraction is exact (Sterbenz), no sign is crossed and no reference is zero
-under a non-zero candidate. Any other block is handed back. Of the elements only those go on that one corner, an element on
-the frontier so far, does not stand for; rounding is monotone, so the screening quotient can hide none of them.
+The passes work in the screening dtype: float32 for formats up to 32 bits, float64 for float64. They hold for an element
+where d/|reference| < 1/2: there both values are finite, the subtraction is exact (Sterbenz) and no sign is crossed. The
+others, if they are few, are named for the general path and taken out. Of the rest only those go on that one corner, an
+element on the frontier so far, does not stand for; rounding is monotone, so the screening quotient can hide none of them.
 """
 
 from typing import NamedTuple
@@ -15,44 +15,63 @@ from rmsaudit.formats import FORMATS
 from rmsaudit.measure.prefilter import Contenders
 from rmsaudit.measure.tally import Tally
 
-BLOCK = 1 << 15  # elements; the buffers of a float32 block, 128 KiB each, stay in the L2 cache
-_FOLDS = 16  # a block is looked at as so many rows, of which the largest of each column is found first
+BLOCK = 1 << 16  # elements at most: buffers that stay in the cache, and few calls an element
+_FEW = 1 << 12  # a tensor with fewer elements is quicker on the general path
+_FOLDS = 32  # a block is looked at as so many rows, of which the largest of each column is found first
 _ENOUGH = 1024  # suspects that wait before they are looked at together
 
 
 class _Beyond(NamedTuple):
-    """An element that the corner does not stand for has a larger error, or at least this quotient; in the screening dtype."""
+    """What the corner does not stand for has a larger error or at least this quotient; numbers of the screening dtype."""
 
     error: Array
     quotient: Array
-    judged_by: Contenders  # what the prefilter kept when this was chosen
 
 
 class DensePath:
-    """Buffers for blocks of exactly BLOCK elements of two flat tensors of one dtype. Call `settle` after the last block."""
+    """Works through blocks of exactly `size` elements of two flat tensors of one dtype, into a tally.
+
+    To be used under np.errstate(all="ignore"). Call `settle` after the last block.
+    """
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
+        self.size = min(BLOCK, tally.reference.size // _FOLDS * _FOLDS) or BLOCK
+        self.many = max(self.size, _FEW) // 8  # picking so many elements costs more than passes over a whole block
         word = word_of(tally.reference)
         self.screening = np.dtype(np.float64 if word == "float64" else np.float32)
-        self.error, self.quotient, self.wide_reference, self.wide_candidate = np.empty((4, BLOCK), self.screening)
-        self.steps = np.empty(BLOCK, np.dtype(f"i{FORMATS[word].bits // 8}"))
-        self.larger = np.empty(BLOCK, bool)
+        self.error, self.quotient, self.wide_reference, self.wide_candidate = np.empty((4, self.size), self.screening)
+        self.steps = np.empty(self.size, np.dtype(f"i{FORMATS[word].bits // 8}"))
+        self.usual = np.empty(self.size, bool)
         self.beyond: _Beyond | None = None
         self.suspects: list[Array] = []
+        self.waiting = 0
 
-    def examine(self, start: int, differing: int) -> bool:
-        """Takes in the block at `start`, of which `differing` elements differ in bits; or False: this path cannot."""
-        block = slice(start, start + BLOCK)
-        reference, candidate = self._widened(block)
-        with np.errstate(all="ignore"):
-            np.abs(np.subtract(candidate, reference, out=self.error), out=self.error)
-            errors = _folded(self.error).max(axis=0)
-            np.divide(self.error, np.abs(reference, out=self.quotient), out=self.quotient)
-            quotients = np.fmax.reduce(_folded(self.quotient), axis=0)  # passes over 0/0, which is no error
-        exact = np.isfinite(errors).all() and np.fmax.reduce(quotients) < 0.5
-        if not exact or not self._count(block, differing):
+    def examine(self, start: int, differs: Array) -> bool:
+        """Takes in what it can from `start` on; `differs` masks the elements that differ in bits, and keeps those left over.
+
+        True where every block was taken, so that every value that is not finite is among those left over.
+        """
+        if np.count_nonzero(differs) < self.many:
             return False
+        offsets = range(0, differs.size, self.size)
+        return all([self._examine_block(start + at, differs[at : at + self.size]) for at in offsets])
+
+    def _examine_block(self, start: int, differs: Array) -> bool:
+        """False, and nothing is taken, where it does not pay: too few elements differ, or too many are unusual."""
+        if differs.size != self.size or np.count_nonzero(differs) < self.many:
+            return False
+        block = slice(start, start + self.size)
+        self._divide(*self._widened(block))
+        errors, quotients = self._maxima()
+        unusual = None
+        if not quotients.max() < 0.5:
+            unusual = np.flatnonzero(~np.less(self.quotient, 0.5, out=self.usual))
+            if unusual.size >= self.many:
+                return False
+            self.error[unusual] = self.quotient[unusual] = 0
+            errors, quotients = self._maxima()
+        self._count(block, differs, unusual)
         self._suspect(start, errors, quotients)
         return True
 
@@ -62,6 +81,7 @@ class DensePath:
             return
         at = np.concatenate(self.suspects)
         self.suspects.clear()
+        self.waiting = 0
         reference, candidate = (side[at].astype(np.float64) for side in (self.tally.reference, self.tally.candidate))
         unequal = reference != candidate
         self.tally.offer_errors(at[unequal], reference[unequal], candidate[unequal])
@@ -73,48 +93,64 @@ class DensePath:
         self.wide_reference[:], self.wide_candidate[:] = reference, candidate
         return self.wide_reference, self.wide_candidate
 
-    def _count(self, block: slice, differing: int) -> bool:
-        """Counts steps, which go toward the larger magnitude where positive. False where −0 stands beside +0."""
+    def _divide(self, reference: Array, candidate: Array) -> None:
+        np.abs(np.subtract(candidate, reference, out=self.error), out=self.error)
+        np.divide(self.error, np.abs(reference, out=self.quotient), out=self.quotient)
+
+    def _maxima(self) -> tuple[Array, Array]:
+        """The largest d and quotient of each column of the folded block; NaN where there is one."""
+        return _folded(self.error).max(axis=0), _folded(self.quotient).max(axis=0)
+
+    def _count(self, block: slice, differs: Array, unusual: Array | None) -> None:
+        """Counts steps, which go toward the larger magnitude where positive: both sides have one sign."""
         reference, candidate = (bits(side[block]) for side in (self.tally.reference, self.tally.candidate))
         np.subtract(candidate, reference, out=self.steps.view(candidate.dtype))
+        left = np.empty(0, dtype=np.int64)
+        if unusual is not None:
+            self.steps[unusual] = 0
+            left = unusual[differs[unusual] | ~np.isfinite(self.tally.reference[block][unusual])]
+            differs[unusual] = False
         up, down = int(self.steps.max()), int(self.steps.min())
-        if down == np.iinfo(self.steps.dtype).min:
-            return False
-        self.tally.differing += differing
-        self.tally.candidate_larger += int(np.count_nonzero(np.greater(self.steps, 0, out=self.larger)))
+        self.tally.differing += int(np.count_nonzero(differs))
+        self.tally.candidate_larger += int(np.count_nonzero(np.greater(self.steps, 0, out=self.usual)))
         if (most := max(up, -down)) > self.tally.max_ulp:
             first = np.argmax((self.steps == most) | (self.steps == -most))
             self.tally.offer_ulp(most, block.start + int(first))
-        return True
+        differs[:] = False
+        differs[left] = True
 
     def _suspect(self, start: int, errors: Array, quotients: Array) -> None:
         """Notes the elements that no corner stands for; `errors` and `quotients` are the largest of each column."""
-        if not self.tally.prefilter.kept.at.size:
-            self.suspects.append(start + np.append(np.arange(0, BLOCK, _FOLDS), self.error.argmax()))
-            self.settle()
-        beyond = self._choose(errors, quotients)
-        columns = np.flatnonzero((errors > beyond.error) | (quotients >= beyond.quotient))
+        if self.beyond is None:
+            self.suspects.append(start + np.append(np.arange(0, self.size, _FOLDS), self.error.argmax()))
+            self._choose(errors, quotients)
+        columns = self._columns(errors, quotients)
+        if columns.size > _FOLDS:
+            self._choose(errors, quotients)
+            columns = self._columns(errors, quotients)
         if not columns.size:
             return
-        suspect = _folded(self.error)[:, columns] > beyond.error
-        suspect |= _folded(self.quotient)[:, columns] >= beyond.quotient
+        suspect = _folded(self.error)[:, columns] > self.beyond.error
+        suspect |= _folded(self.quotient)[:, columns] >= self.beyond.quotient
         fold, column = np.nonzero(suspect)
-        self.suspects.append(start + fold * (BLOCK // _FOLDS) + columns[column])
-        if sum(map(len, self.suspects)) >= _ENOUGH:
+        self.suspects.append(start + fold * (self.size // _FOLDS) + columns[column])
+        self.waiting += fold.size
+        if self.waiting >= _ENOUGH:
             self.settle()
 
-    def _choose(self, errors: Array, quotients: Array) -> _Beyond:
-        """The bounds that follow from the best corner for this block; chosen again when the prefilter has moved."""
-        prefilter = self.tally.prefilter
-        if self.beyond is not None and self.beyond.judged_by is prefilter.kept:
-            return self.beyond
-        corner = prefilter.corner(errors, quotients)
+    def _columns(self, errors: Array, quotients: Array) -> Array:
+        beyond = self.beyond
+        return np.flatnonzero((errors > beyond.error) | (quotients >= beyond.quotient))
+
+    def _choose(self, errors: Array, quotients: Array) -> None:
+        """Bounds from the corner that stands for the most of this block."""
+        self.settle()
+        corner = self.tally.prefilter.corner(errors, quotients)
         error, quotient = (value.astype(self.screening) for value in (corner.error, corner.quotient))
         if self.screening != np.float64:
             error = error if error <= corner.error else np.nextafter(error, np.float32(0))
             quotient = np.nextafter(quotient, np.float32(0))  # rounded twice, to float64 and to float32
-        self.beyond = _Beyond(error, quotient, prefilter.kept)
-        return self.beyond
+        self.beyond = _Beyond(error, quotient)
 
 
 def _folded(buffer: Array) -> Array:

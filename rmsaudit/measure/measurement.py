@@ -9,7 +9,7 @@ from rmsaudit.measure.element import Element
 from rmsaudit.measure.frontier import frontier, larger_quotient
 from rmsaudit.measure.limits import Limit, Point, quotient, smallest_rtol, to_float
 
-ROWS_KEPT = 256  # rows of which the factor is known; every row of a battery case, an even spread of a large tensor
+ROWS_KEPT = 128  # rows of which the factor is known; every row of a battery case, an even spread of a large tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,18 +7,17 @@ import numpy as np
 from rmsaudit.arrays import Array
 from rmsaudit.measure.measurement import ROWS_KEPT, RowFactor, RowFactors
 
-_COLUMNS = 512  # about so many columns of a wide row are looked at
+_RUNS, _RUN = 16, 16  # of a row wider than 256, so many runs of so many columns are looked at, evenly spread
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 ÷ golden ratio, odd: multiples of it are spread evenly over 64 bits
 _MAX = np.finfo(np.float64).max
 
 
 def row_factors(reference: Array, candidate: Array, *, case: str = "", first_row: int = 0) -> RowFactors:
-    """Of [rows, width] each. Of rows wider than 512, every k-th column is looked at, k odd so that no lane pattern hides."""
+    """Of [rows, width] each. Of wide rows some columns are looked at, in runs, so that no pattern over lanes hides."""
     rows, width = reference.shape
     keys = _keys(case, first_row, rows)
     chosen = np.sort(np.argpartition(keys, ROWS_KEPT)[:ROWS_KEPT]) if rows > ROWS_KEPT else np.arange(rows)
-    stride = -(-width // _COLUMNS) | 1
-    medians, spreads = _medians(reference[chosen, ::stride], candidate[chosen, ::stride])
+    medians, spreads = _medians(*(np.hstack([side[chosen, run] for run in _runs(width)]) for side in (reference, candidate)))
     found = [
         RowFactor(key, None if median != median else median, None if spread != spread else spread)  # noqa: PLR0124
         for key, median, spread in zip(keys[chosen].tolist(), medians.tolist(), spreads.tolist(), strict=True)
@@ -30,6 +29,13 @@ def _keys(case: str, first_row: int, rows: int) -> Array:
     """uint64, a different one for each row of a case."""
     numbers = np.arange(first_row, first_row + rows, dtype=np.uint64)
     return (numbers + np.uint64(crc32(case.encode()) << 32)) * np.uint64(_GOLDEN)
+
+
+def _runs(width: int) -> list[slice]:
+    if width <= _RUNS * _RUN:
+        return [slice(None)]
+    starts = (run * (width - _RUN) // (_RUNS - 1) for run in range(_RUNS))
+    return [slice(start, start + _RUN) for start in starts]
 
 
 def _medians(reference: Array, candidate: Array) -> tuple[Array, Array]:

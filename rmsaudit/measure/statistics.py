@@ -11,8 +11,7 @@ from rmsaudit.measure.measurement import Distance, Measurement, NonFinite, RowFa
 from rmsaudit.measure.row_factors import row_factors
 from rmsaudit.measure.tally import NOWHERE, Tally
 
-_SCREENED = 4 * BLOCK
-_MANY = BLOCK // 8  # from so many differing elements on, passes over a whole block cost less than picking them
+_SCREENED = 2 * BLOCK  # elements whose bits are compared at once
 
 
 def measure(
@@ -48,26 +47,25 @@ def _scanned(reference: Array, candidate: Array) -> Tally:
     if reference.shape != candidate.shape or reference.ndim != 2:
         raise ValueError(f"the sides must have one shape [rows, width], not {reference.shape} and {candidate.shape}")
     tally = Tally(np.ascontiguousarray(reference).reshape(-1), np.ascontiguousarray(candidate).reshape(-1))
-    if reference.dtype == candidate.dtype:
-        _scan_screened(tally)
-    else:
-        for start in range(0, reference.size, BLOCK):
-            tally.examine(np.arange(start, min(start + BLOCK, reference.size)))
+    with np.errstate(all="ignore"):  # NaN, infinities and what overflows are what this is about
+        scan = _scan_screened if reference.dtype == candidate.dtype else _scan_everything
+        scan(tally)
     return tally
+
+
+def _scan_everything(tally: Tally) -> None:
+    for start in range(0, tally.reference.size, BLOCK):
+        tally.examine(np.arange(start, min(start + BLOCK, tally.reference.size)))
 
 
 def _scan_screened(tally: Tally) -> None:
     """Elements with equal bits and a finite value need no look; few others wait until there are enough of them."""
     screen, dense, waiting = _Screen(tally.reference, tally.candidate), DensePath(tally), _Waiting(tally)
     for start in range(0, tally.reference.size, _SCREENED):
-        suspects, finite = screen.suspects(start)
-        if finite and np.count_nonzero(suspects) >= _MANY:
-            for offset in range(0, suspects.size - BLOCK + 1, BLOCK):
-                piece = suspects[offset : offset + BLOCK]
-                count = int(np.count_nonzero(piece))
-                if count >= _MANY and dense.examine(start + offset, count):
-                    piece[:] = False
-        waiting.add(start + np.flatnonzero(suspects))
+        left = screen.differs(start)
+        if not dense.examine(start, left):
+            screen.add_nonfinite(start, left)
+        waiting.add(start + np.flatnonzero(left))
     dense.settle()
     waiting.settle()
 
@@ -81,9 +79,8 @@ class _Waiting:
         self.count = 0
 
     def add(self, at: Array) -> None:
-        if at.size:
-            self.indices.append(at)
-            self.count += at.size
+        self.indices.append(at)
+        self.count += at.size
         if self.count >= BLOCK:
             self.settle()
 
@@ -106,24 +103,25 @@ class _Screen:
         largest = round_to(np.array([FORMATS[word].max]), word)
         self.first_not_finite = bits(largest)[0] + 1
         size = min(_SCREENED, reference.size)
-        self.differs, self.finite = np.empty((2, size), dtype=bool)
+        self.mask, self.finite = np.empty((2, size), dtype=bool)
         self.scratch = np.empty(size, dtype=self.reference.dtype)
 
-    def suspects(self, start: int) -> tuple[Array, bool]:
-        """A mask over the block at `start` (valid until the next call), and whether every reference in it is finite."""
-        block = slice(start, min(start + _SCREENED, self.reference.size))
-        size = block.stop - start
-        differs = np.not_equal(self.reference[block], self.candidate[block], out=self.differs[:size])
-        finite = self._finite(block, size)
-        if finite.all():
-            return differs, True
-        return np.greater_equal(differs, finite, out=differs), False  # differs, or not finite
+    def differs(self, start: int) -> Array:
+        """A mask of the elements from `start` on that differ in bits; valid until the next call."""
+        reference, candidate = (side[start : start + _SCREENED] for side in (self.reference, self.candidate))
+        return np.not_equal(reference, candidate, out=self.mask[: reference.size])
 
-    def _finite(self, block: slice, size: int) -> Array:
+    def add_nonfinite(self, start: int, mask: Array) -> None:
+        """Adds the elements whose reference is not finite to a mask over the elements from `start` on."""
+        block = slice(start, start + mask.size)
+        finite = self.finite[: mask.size]
         if self.values is not None:
-            return np.isfinite(self.values[block], out=self.finite[:size])
-        magnitudes = np.bitwise_and(self.reference[block], self.magnitude, out=self.scratch[:size])
-        return np.less(magnitudes, self.first_not_finite, out=self.finite[:size])
+            np.isfinite(self.values[block], out=finite)
+        else:
+            magnitudes = np.bitwise_and(self.reference[block], self.magnitude, out=self.scratch[: mask.size])
+            np.less(magnitudes, self.first_not_finite, out=finite)
+        if not finite.all():
+            np.greater_equal(mask, finite, out=mask)  # differs, or not finite
 
 
 class _Places:

@@ -21,30 +21,30 @@ _UP = 1.0 + 2.0**-20  # covers the roundings of radii that were summed over up t
 
 
 def factors(formula: Formula, gain: Array) -> Scaled:
-    """gain + offset; a gain that is not finite counts as 0 here."""
-    stored = exact(np.where(np.isfinite(gain), gain, 0.0))
+    """gain + offset, of a finite gain."""
+    stored = exact(gain)
     return add(stored, constant(formula.gain_offset)) if formula.gain_offset else stored
 
 
 def numerators(formula: Formula, x: Array, factor: Scaled | None, residual: Array | None) -> Scaled:
-    """What is squared and normalised, before the mean is subtracted; what is not finite counts as 0."""
+    """What is squared and normalised, before the mean is subtracted; the operands are finite."""
     values = _limited(formula, x)
     if formula.gain_first and factor is not None:
         values = multiply(values, factor)
     if residual is not None:
-        values = add(values, exact(np.where(np.isfinite(residual), residual, 0.0)))
+        values = add(values, exact(residual))
     return values
 
 
 def _limited(formula: Formula, x: Array) -> Scaled:
     limit = formula.input_clamp
     if limit is None:
-        return exact(np.where(np.isfinite(x), x, 0.0))
+        return exact(x)
     edge = float(limit)
     if edge > limit:
         edge = float(np.nextafter(edge, 0.0))  # no float64 lies between this one and the limit
     beyond = np.abs(x) > edge
-    values = exact(np.where(beyond | np.isnan(x), 0.0, x))
+    values = exact(np.where(beyond, 0.0, x))
     at_limit = constant(limit)
     sign = np.where(beyond, np.copysign(1.0, x), 0.0)
     return Scaled(
@@ -65,16 +65,16 @@ class Common:
     exponent: Array
 
     def leading(self, count: int) -> "Common":
-        lo, radius = (part[:, :count] if part.shape[-1:] == self.hi.shape[-1:] else part for part in (self.lo, self.radius))
+        lo, radius = (part[:, :count] if part.ndim else part for part in (self.lo, self.radius))
         return Common(self.hi[:, :count], lo, radius, self.exponent)
 
 
-def over_common_exponent(x: Scaled, leading: int) -> Common:
-    """x over the largest exponent among the `leading` elements of each row.
+def over_common_exponent(x: Scaled) -> Common:
+    """x over the largest exponent of each row.
 
     Numbers 2^480 times smaller become 0, so that squares cannot underflow; every user adds `_RESIDUE` for them.
     """
-    top = np.max(x.exponent[:, :leading], axis=-1, keepdims=True, initial=FAR_BELOW)
+    top = np.max(np.where(x.hi == 0, FAR_BELOW, x.exponent), axis=-1, keepdims=True)
     top = np.where(top == FAR_BELOW, 0, top)
     shift = x.exponent - top
     kept = shift > _DROPPED

@@ -143,7 +143,9 @@ class ExactRow:
             largest = max(map(abs, self.values.mantissas)) * self.values.unit()
         regular = max(self.total + guarding.added * largest**2, guarding.floor * largest**2) / guarding.count
         beside = (guarding.beside * largest) ** 2
-        unit = self.values.unit() / self.formula.gain_offset.denominator / (self.size if self.formula.center else 1)
+        unit = self.values.unit() / (self.size if self.formula.center else 1)
+        if self.formula.gain_last:
+            unit /= self.formula.gain_offset.denominator
         scale = self.formula.post_scale
         square = unit**2 * (self.size if scale is None else scale**2)
         common = lcm(square.denominator, regular.denominator, beside.denominator)
@@ -175,26 +177,16 @@ class ExactRow:
 
         return side
 
-    def rounded(self, fmt: Format, side: Callable[[int, int], int], span: tuple[int, int]) -> tuple[int, int]:
-        """The sign of the output that `side` compares, and the position within `span` that its magnitude rounds to."""
-        sign = side(0, 0)
 
-        def side_of_midpoint(position: int) -> int:
-            mantissa, exponent = positions.midpoint_above(position, fmt)
-            return sign * side(sign * mantissa, exponent)
-
-        return sign, positions.nearest(*span, side_of_midpoint) if sign else 0
-
-
-def nearest_position(value: Fraction, fmt: Format) -> int:
-    """The position that a non-negative rational number rounds to."""
+def rounded(fmt: Format, side: Callable[[int, int], int], span: tuple[int, int]) -> tuple[int, int]:
+    """The sign of the output that `side` compares, and the position within `span` that its magnitude rounds to."""
+    sign = side(0, 0)
 
     def side_of_midpoint(position: int) -> int:
         mantissa, exponent = positions.midpoint_above(position, fmt)
-        difference = value - mantissa * Fraction(2) ** exponent
-        return (difference > 0) - (difference < 0)
+        return sign * side(sign * mantissa, exponent)
 
-    return positions.nearest(0, positions.last(fmt), side_of_midpoint)
+    return sign, positions.nearest(*span, side_of_midpoint) if sign else 0
 
 
 def _compare_roots(a: int, beta: int, c: int) -> int:

@@ -5,6 +5,7 @@ or NaN in a format without infinity. So rounding is a search for a position, ove
 """
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from rmsaudit.formats import Format
 
@@ -50,3 +51,14 @@ def nearest(low: int, high: int, side_of_midpoint: Callable[[int], int]) -> int:
         else:
             high = middle
     return low
+
+
+def of_fraction(value: Fraction, fmt: Format) -> int:
+    """The position that a non-negative rational number rounds to."""
+
+    def side_of_midpoint(position: int) -> int:
+        mantissa, exponent = midpoint_above(position, fmt)
+        difference = value - mantissa * Fraction(2) ** exponent
+        return (difference > 0) - (difference < 0)
+
+    return nearest(0, last(fmt), side_of_midpoint)

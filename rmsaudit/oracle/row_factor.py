@@ -12,6 +12,7 @@ from rmsaudit.oracle.formula import Formula
 
 _UNIT = 256  # binary places; a mean square is rarely below 2^-100 of the largest square, and 106 bits are wanted of it
 _WANTED = 160  # significant bits of the quotient
+_USEFUL = 20  # a factor with fewer bits would decide nothing
 
 
 class Interval(NamedTuple):
@@ -41,6 +42,10 @@ def interval_of_fraction(value: Fraction) -> Interval:
     return Interval(low, low + 1)
 
 
+def divided(interval: Interval, by: int) -> Interval:
+    return Interval(interval.low // by, -(-interval.high // by))
+
+
 def _units(value: float) -> int:
     return int(ldexp(value, _UNIT))
 
@@ -53,58 +58,62 @@ def _floor(value: Fraction, factor: int, shift: int) -> int:
     return numerator // (denominator << -shift)
 
 
-class RowScale(NamedTuple):
-    """The power of two by which a row was divided, and the largest magnitude of the row so scaled (for max_abs)."""
+class Row(NamedTuple):
+    """A row that was divided by 2^exponent.
 
-    exponent: int
-    largest: Interval | None
-
-
-def enclose(formula: Formula, sizes: tuple[int, int], total: Interval, scale: RowScale) -> Factor | None:
-    """The factor of a row whose Σ of squares, over 4^exponent, is `total`; None where the divisor may be 0.
-
-    sizes: the number of elements that enter the statistic, and that of the whole row.
+    entering, size: how many elements enter the statistic, and how many there are. total: Σ of the squares that enter.
+    largest: the largest magnitude, where the formula divides by it. multiple: what the numerators are multiplied by beyond
+    the formula (n where n·x − Σx stands for x − mean).
     """
-    guarding = formula.guarding(sizes[0])
-    added, floor, beside = (
-        _relative(guarding.added, 2, scale),
-        _relative(guarding.floor, 2, scale),
-        _relative(guarding.beside, 1, scale),
-    )
-    low = max(total.low + added.low, floor.low, 0) // guarding.count
-    high = -(-max(total.high + added.high, floor.high, 0) // guarding.count)
+
+    entering: int
+    size: int
+    exponent: int
+    total: Interval
+    largest: Interval | None
+    multiple: int
+
+
+def enclose(formula: Formula, row: Row) -> Factor | None:
+    """The factor of a row; None where it is too uncertain to be of use."""
+    guarding = formula.guarding(row.entering)
+    added, floor = _relative(guarding.added, 2, row), _relative(guarding.floor, 2, row)
+    beside = _relative(guarding.beside, 1, row)
+    low = max(row.total.low + added.low, floor.low, 0) // guarding.count
+    high = -(-max(row.total.high + added.high, floor.high, 0) // guarding.count)
     divisor = Interval(isqrt(low << _UNIT) + beside.low, isqrt(high << _UNIT) + 1 + beside.high)
-    return _quotient(formula.post_scale, sizes[1], divisor, scale.exponent)
+    return _quotient(formula.post_scale, divisor, row)
 
 
-def _relative(value: Fraction, power: int, scale: RowScale) -> Interval:
+def _relative(value: Fraction, power: int, row: Row) -> Interval:
     """value · m^power, over 2^(power · exponent), where m is 1 or the row's largest magnitude."""
     if not value:
         return Interval(0, 0)
-    if scale.largest is None:
-        low = _floor(value, 1, _UNIT - power * scale.exponent)
+    if row.largest is None:
+        low = _floor(value, 1, _UNIT - power * row.exponent)
         return Interval(low, low + 1)
     shift = _UNIT - power * _UNIT
-    return Interval(
-        _floor(value, max(scale.largest.low, 0) ** power, shift), _floor(value, scale.largest.high**power, shift) + 1
-    )
+    low, high = (_floor(value, max(edge, 0) ** power, shift) for edge in row.largest)
+    return Interval(low, high + 1)
 
 
-def _quotient(post_scale: Fraction | None, size: int, divisor: Interval, exponent: int) -> Factor | None:
+def _quotient(post_scale: Fraction | None, divisor: Interval, row: Row) -> Factor | None:
     """post_scale (None: √size) over the divisor, whose own unit is 2^(exponent − 256)."""
     if divisor.low <= 0:
         return None
     if post_scale is None:
-        root = isqrt(size << (2 * _UNIT))
-        numerator, denominator, sign = Interval(root, root + 1), 1, 1
+        root = isqrt(row.size << (2 * _UNIT))
+        numerator, denominator, sign = Interval(root, root + 1), row.multiple, 1
     else:
         scaled = abs(post_scale.numerator) << _UNIT
-        numerator, denominator = Interval(scaled, scaled), post_scale.denominator
+        numerator, denominator = Interval(scaled, scaled), post_scale.denominator * row.multiple
         sign = 1 if post_scale > 0 else -1
     shift = max(0, _WANTED + (divisor.high * denominator).bit_length() - numerator.low.bit_length())
     low = (numerator.low << shift) // (divisor.high * denominator)
     high = (numerator.high << shift) // (divisor.low * denominator) + 1
-    return _as_double_double(sign, low, high, -shift - exponent)
+    if high - low > low >> _USEFUL:
+        return None
+    return _as_double_double(sign, low, high, -shift - row.exponent)
 
 
 def _as_double_double(sign: int, low: int, high: int, exponent: int) -> Factor:

@@ -1,12 +1,14 @@
-"""The operands of some rows, as the later tiers want them: float64, two-dimensional, one group a row."""
+"""Some rows as the later tiers want them: float64 operands, two-dimensional, one group a row."""
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from rmsaudit.arrays import Array
 from rmsaudit.oracle.formula import Formula
-from rmsaudit.semantics.scope import statistic_size
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -21,12 +23,24 @@ class Rows:
     bias: Array | None
     residual: Array | None
 
-    def entering(self, formula: Formula) -> int:
-        """How many leading elements enter the statistic."""
-        return statistic_size(self.x.shape[-1], formula)
+    def finite(self, formula: Formula) -> "Rows":
+        """The same with 0 for what is not finite (the largest float64 for an infinite x that a clamp will limit)."""
+        x = self.x if formula.input_clamp is None else np.clip(self.x, -_LARGEST, _LARGEST)
+        return Rows(x=_finite(x), gain=_finite(self.gain), bias=_finite(self.bias), residual=_finite(self.residual))
 
-    def operands_of_row(self, row: int, formula: Formula) -> tuple[Array, Array | None, Array | None]:
-        """x, the gain if it is multiplied first, the residual: [size] each."""
-        gain = self.gain if formula.gain_first else None
-        whole = (self.x, gain, self.residual)
-        return tuple(None if a is None else np.broadcast_to(a, self.x.shape)[row] for a in whole)  # type: ignore[return-value]
+    def at(self, row: int, columns: slice | Array) -> "Rows":
+        """Elements of one row, [1, columns] each."""
+        parts = (self.x, self.gain, self.bias, self.residual)
+        x, gain, bias, residual = (
+            None if part is None else np.broadcast_to(part, self.x.shape)[row, columns][None] for part in parts
+        )
+        assert x is not None
+        return Rows(x=x, gain=gain, bias=bias, residual=residual)
+
+
+@overload
+def _finite(values: None) -> None: ...
+@overload
+def _finite(values: Array) -> Array: ...
+def _finite(values: Array | None) -> Array | None:
+    return None if values is None else np.where(np.isfinite(values), values, 0.0)

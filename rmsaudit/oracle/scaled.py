@@ -4,6 +4,7 @@ The exponent keeps every product and sum far from overflow and underflow, whatev
 on what rounding did to the number, cancellation included. u = 2^-53 throughout.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -190,7 +191,16 @@ def _nearest_subnormal(hi: Array, lo: Array, exponent: Array) -> Array:
     return np.ldexp(np.copysign(whole, total), -1074)
 
 
-def largest_exponent(x: Scaled) -> Array:
-    """Of each row, the exponent of its largest magnitude or one more; 0 for a row of zeros. int, kept as a last axis of 1."""
-    top = np.max(x.exponent, axis=-1, keepdims=True)
-    return np.where(top == FAR_BELOW, 0, top)
+def with_certain_signs(x: Scaled, exactly: Callable[[int, int], Fraction]) -> Scaled:
+    """x[rows, columns], where every number that its radius does not tell from 0 is worked out by `exactly`."""
+    if x.is_exact:
+        return x
+    unsure = ~(x.is_zero() | x.is_certainly_nonzero())
+    if not unsure.any():
+        return x
+    parts = [np.array(np.broadcast_to(part, x.hi.shape)) for part in (x.hi, x.lo, x.radius, x.exponent)]
+    for row, column in zip(*np.nonzero(unsure), strict=True):
+        one = constant(exactly(int(row), int(column)))
+        for part, value in zip(parts, (one.hi, one.lo, one.radius, one.exponent), strict=True):
+            part[row, column] = value.item()
+    return Scaled(*parts)

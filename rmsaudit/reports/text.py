@@ -1,8 +1,8 @@
 """text: the tables and sentences that a person reads in a terminal."""
 
-from collections.abc import Callable
 from io import StringIO
 from math import log2
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -14,6 +14,9 @@ from rmsaudit.formats import FORMATS
 from rmsaudit.record import AcceptanceRecord, CategoryResult, Finding, Range, Rung
 from rmsaudit.reports import Style
 from rmsaudit.tolerance import Either, Limit, Max, Ratio, Sum, Ulp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BAR = 12
 _COLORS = {
@@ -80,7 +83,7 @@ def _finding(finding: Finding) -> RenderableType:
         for side, place in (("reference", finding.declared_at.reference), ("candidate", finding.declared_at.candidate))
         if place
     ]
-    lines = [
+    lines: list[RenderableType] = [
         Text.assemble((f"{finding.cause}: ", "bold"), finding.claim),
         Padding(Text(finding.evidence), (0, 0, 0, 2)),
         Padding(Text("declared: " + ", ".join(where)), (0, 0, 0, 2)),

@@ -1,8 +1,8 @@
 """What an RMSNorm is: a fixed expression whose choices are fields and whose named intermediates each have a dtype.
 
-One file a stage, in the order the formula runs: scope, operands, statistic, eps, inverse, gain, output. A stage is a frozen
-dataclass of choices beside the functions that obey them. Nothing here imports numpy: the arithmetic is handed in, so the
-half of rmsaudit that only reads documents can know every variable without it.
+One file a stage, in the order the formula runs: scope, operands, statistic, eps, inverse, gain, output. A stage is a
+frozen dataclass of choices beside the functions that obey them. Nothing here imports numpy: the arithmetic is handed
+in, so the half of rmsaudit that only reads documents can know every variable without it.
 """
 
 from dataclasses import dataclass, fields

@@ -1,7 +1,7 @@
 """The arithmetic of declared implementations: every operation rounds once, to a named dtype.
 
-An operation in dtype T converts its operands to `formats.opmath(T)`, operates there, and rounds the result to T, which is
-what frameworks do on CPUs. For operands that are T already this is the correctly rounded result.
+An operation in dtype T converts its operands to `formats.opmath(T)`, operates there, and rounds the result to T, which
+is what frameworks do on CPUs. For operands that are T already this is the correctly rounded result.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rmsaudit import double_double
 from rmsaudit.arrays import Array, dtype_of, round_to, round_toward_zero, word_of
 from rmsaudit.formats import FORMATS, opmath
 from rmsaudit.semantics.orders import sum_last_axis
@@ -57,14 +58,14 @@ class Arithmetic:
     def rsqrt(self, a: Array, dtype: str) -> Array:
         """1/√a with one rounding.
 
-        Below 64 bits: through float64, whose two roundings are 29 bits finer than float32; that no float32 argument lies
-        so near a rounding boundary was checked exhaustively (tests/semantics/test_arithmetic.py). float64: one Newton
-        step with the residual 1 − a·y² in double-double, whose error is far below half an ulp.
+        Below 64 bits: through float64, whose two roundings are 29 bits finer than float32; that no float32 argument
+        lies so near a rounding boundary was checked exhaustively (tests/semantics/test_arithmetic.py). float64: one
+        Newton step with the residual 1 − a·y² in double-double, whose error is far below half an ulp.
         """
         if dtype != "float64":
             wide = _widened(a, dtype).astype(np.float64)
             return self._flushed(round_to(1.0 / np.sqrt(wide), dtype))
-        return self._flushed(_rsqrt64(_widened(a, dtype)))
+        return self._flushed(double_double.rsqrt(_widened(a, dtype)))
 
     def clamp(self, values: Array, limit: float) -> Array:
         """`values` limited to ± limit (rounded to their dtype, at most its largest value); NaN stays NaN."""
@@ -104,10 +105,3 @@ class Arithmetic:
 def _widened(values: Array, dtype: str) -> Array:
     wide = dtype_of(opmath(dtype))
     return values if values.dtype == wide else values.astype(wide)
-
-
-def _rsqrt64(a: Array) -> Array:
-    """Correctly rounded 1/√a for float64, up to arguments within 2^-100 of a rounding boundary."""
-    from rmsaudit.double_double import rsqrt
-
-    return rsqrt(a)

@@ -1,7 +1,8 @@
 """Stage 4 of 7, eps: what keeps the root away from zero, and where it acts.
 
 Each placement is one of four guards: on the sum, on the statistic, on the norm (root of the sum), on the root.
-Who uses which: bzhangGo's torch version and GPT-NeoX outside_sqrt; F.normalize floor_norm; ggml's CUDA l2_norm floor_sum.
+Who uses which: bzhangGo's torch version and GPT-NeoX outside_sqrt; F.normalize floor_norm; ggml's CUDA l2_norm
+floor_sum.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ Placement = Literal["inside_sqrt", "inside_sum", "outside_sqrt", "floor_rms", "f
 
 @dataclass(frozen=True, kw_only=True)
 class Eps:
+    """eps: its value, where it acts, and in which dtype."""
+
     eps: float = variable(
         "the stabiliser; null is torch's None: the machine epsilon of compute_dtype", "number", default=1e-6
     )
@@ -60,6 +63,7 @@ def knee(choices: "Eps", size: int, sum_is_statistic: bool) -> float:
 
 
 def guard_sum(total: "Array", choices: Eps, accumulate_dtype: str, ar: "Arithmetic") -> "Array":
+    """The sum of squares with eps added, or eps² as its floor, where it acts on the sum."""
     if choices.eps_placement == "inside_sum":
         return ar.add(total, _value(choices, ar), accumulate_dtype)
     if choices.eps_placement == "floor_sum":
@@ -69,18 +73,21 @@ def guard_sum(total: "Array", choices: Eps, accumulate_dtype: str, ar: "Arithmet
 
 
 def guard_statistic(statistic: "Array", choices: Eps, statistic_dtype: str, ar: "Arithmetic") -> "Array":
+    """The mean square with eps added, where it acts inside the root."""
     if choices.eps_placement == "inside_sqrt":
         return ar.add(statistic, _value(choices, ar), statistic_dtype)
     return statistic
 
 
 def guard_norm(norm: "Array", choices: Eps, inverse_dtype: str, ar: "Arithmetic") -> "Array":
+    """The root of the sum with eps as its floor, where it acts on the norm."""
     if choices.eps_placement == "floor_norm":
         return ar.maximum(norm, _value(choices, ar), inverse_dtype)
     return norm
 
 
 def guard_root(root: "Array", choices: Eps, inverse_dtype: str, ar: "Arithmetic") -> "Array":
+    """The root with eps added, or as its floor, where it acts outside the root."""
     if choices.eps_placement == "outside_sqrt":
         return ar.add(root, _value(choices, ar), inverse_dtype)
     if choices.eps_placement == "floor_rms":

@@ -17,6 +17,8 @@ NORMALIZE_FIRST, GAIN_FIRST, SCALE_FIRST = "(x*i)*g", "(x*g)*i", "x*(i*g)"
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
+    """The last products: the gain, its offset, the rounding point before it, a bias."""
+
     gain_applied: bool = variable("false: there is no gain, or it is ignored", "flag", default=True)
     gain_dtype: str = variable(
         "dtype the gain is stored in", "dtype", default="input", words=DTYPE_WORDS, initial="float32"

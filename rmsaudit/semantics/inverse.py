@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Inverse:
+    """How 1/√ is reached, and what it is rounded to."""
+
     inverse: Literal["rsqrt", "reciprocal_of_sqrt", "divide_by_sqrt", "power"] = variable(
         "rsqrt: 1/√ rounded once; reciprocal_of_sqrt: twice; divide_by_sqrt: x is divided by the root;"
         " power: s^-0.5, which torch's CPU computes as reciprocal_of_sqrt",
@@ -42,4 +44,5 @@ def reciprocal(statistic: "Array", choices: Inverse, statistic_dtype: str, ar: "
 
 
 def root_of(statistic: "Array", choices: Inverse, statistic_dtype: str, ar: "Arithmetic") -> "Array":
+    """√statistic in inverse_dtype."""
     return ar.cast(ar.sqrt(statistic, statistic_dtype), choices.inverse_dtype)

@@ -14,6 +14,8 @@ DTYPE_WORDS = (*TOKENS, PROMOTE, OPERANDS)
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
+    """What is done to the input, and with a residual, before the statistic."""
+
     input_dtype: str = variable("dtype of the input x", "dtype", default="float32", words=DTYPE_WORDS)
     input_clamp: float | str = variable("x is limited to ± this first", "number", default="none", words=("none",))
     prescale: Literal["none", "max_abs"] = variable(

@@ -2,8 +2,8 @@
 
 pairwise     the first half plus the second half, again and again; an odd last element is carried along
 sequential   left to right, one running sum
-lanes:K      K running sums, element j into sum j mod K, then those pairwise (SIMD lanes, warps, blocks)
-blocks:B     each run of B elements pairwise, then the totals left to right
+lanes:K      K running sums, element j into sum j mod K, then those K pairwise (SIMD lanes, warps, thread blocks)
+blocks:B     each run of B elements pairwise (the last one filled up with zeros), then the totals left to right
 torch_cpu    the cascade of torch's CPU sum over a contiguous row
 exact        the exact sum, rounded once
 """
@@ -23,21 +23,24 @@ def sum_last_axis(terms: Array, order: str) -> Array:
     """
     if terms.shape[-1] == 0:
         return np.zeros((*terms.shape[:-1], 1), dtype=terms.dtype)
-    name, _, number = order.partition(":")
-    match name:
-        case "pairwise":
+    match order.partition(":"):
+        case ("pairwise", "", ""):
             return _pairwise(terms)
-        case "sequential":
+        case ("sequential", "", ""):
             return _sequential(terms)
-        case "lanes":
-            return _pairwise(_lanes(terms, int(number)))
-        case "blocks":
-            return _sequential(_blocks(terms, int(number)))
-        case "torch_cpu":
+        case ("torch_cpu", "", ""):
             return _torch_cpu(terms)
-        case "exact":
+        case ("exact", "", ""):
             return exact_sum(terms, word_of(terms))
+        case ("lanes", ":", number) if _counts(number):
+            return _pairwise(_lanes(terms, int(number)))
+        case ("blocks", ":", number) if _counts(number):
+            return _sequential(_blocks(terms, int(number)))
     raise ValueError(f"no accumulate_order {order!r}")
+
+
+def _counts(number: str) -> bool:
+    return number.isdecimal() and int(number) > 0
 
 
 def _pairwise(terms: Array) -> Array:
@@ -102,7 +105,8 @@ def _torch_cpu(terms: Array) -> Array:
 
 
 def _interleaved(vectors: Array) -> Array:
-    """Vectors [..., count, lanes] added into four cascades, vector j into cascade j mod 4; the leftovers into the first."""
+    """Vectors [..., count, lanes] added into four cascades, vector j into cascade j mod 4; the leftovers into the
+    first."""
     count = vectors.shape[-2]
     steps = count // _INTERLEAVED
     grouped = vectors[..., : steps * _INTERLEAVED, :]

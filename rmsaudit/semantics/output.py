@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
+    """The result's dtype and limits, and how values are narrowed."""
+
     output_dtype: str = variable("dtype of the result", "dtype", default="input", words=DTYPE_WORDS, initial="float32")
     output_clamp: float | str = variable("the result is limited to ± this", "number", default="none", words=("none",))
     subnormals: Literal["keep", "flush"] = variable(
@@ -30,5 +32,6 @@ class Output:
 
 
 def finish(y: "Array", choices: Output, ar: "Arithmetic") -> "Array":
+    """y rounded to output_dtype and limited."""
     y = ar.cast(y, choices.output_dtype)
     return y if choices.output_clamp == "none" else ar.clamp(y, float(choices.output_clamp))

@@ -1,6 +1,6 @@
 """From declared values, which may name other variables, to a `NormSpec` in which every value is final."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from rmsaudit.semantics import NormSpec, takes_root_of_sum, variables
 from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.gain import NORMALIZE_FIRST
 from rmsaudit.semantics.scope import statistic_size
-from rmsaudit.semantics.variables import OPERANDS, PROMOTE, TOKENS, Variable
+from rmsaudit.semantics.variables import OPERANDS, PROMOTE, TOKENS
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,14 @@ def at_width(spec: NormSpec, width: int) -> NormSpec | None:
     return replace(spec, width=width)
 
 
+def fitted(spec: NormSpec, width: int) -> NormSpec:
+    """As `at_width`, for a width that the spec is known to take. Raises ValueError for another one."""
+    found = at_width(spec, width)
+    if found is None:
+        raise ValueError(f"width {width} does not hold {spec.groups} groups")
+    return found
+
+
 class _Dtypes:
     """Follows dtype words from variable to variable, and notices circles."""
 
@@ -73,10 +81,10 @@ class _Dtypes:
             return "float32"
         trail = (*trail, name)
         if word == "none" or (dtype := canonical(word)) is None:
-            return self._follow(name, word, trail)
+            return self._follow(word, trail)
         return dtype
 
-    def _follow(self, name: str, word: str, trail: tuple[str, ...]) -> str:
+    def _follow(self, word: str, trail: tuple[str, ...]) -> str:
         if word == PROMOTE:
             return promote(self.final("input_dtype", trail), self.final("gain_dtype", trail))
         if word == OPERANDS:
@@ -112,25 +120,49 @@ class _Dtypes:
 
 def find_conflicts(spec: NormSpec) -> list[Conflict]:
     """Every combination in `spec` that has no meaning."""
-    return [Conflict(name, says) for name, broken, says in _rules(spec) if broken]
+    return [*_scope_conflicts(spec), *_formula_conflicts(spec)]
 
 
-def _rules(spec: NormSpec) -> list[tuple[str, bool, str]]:
-    on_sum = spec.eps_placement in ("inside_sum", "floor_sum", "floor_norm")
-    kept = statistic_size(max(spec.width // max(spec.groups, 1), 1), spec)
-    return [
-        ("width", spec.width < 1, f"width {spec.width} leaves nothing to normalise"),
-        ("groups", spec.groups < 1 or spec.width % max(spec.groups, 1) != 0, f"groups {spec.groups} do not divide width {spec.width} evenly"),
-        ("groups", spec.groups > 1 and spec.axes != (-1,), "groups need axes [-1]"),
-        ("statistic_width", kept < 1, f"statistic_width {spec.statistic_width} leaves no element for the statistic"),
-        ("statistic_width", isinstance(spec.statistic_width, int) and spec.statistic_width > spec.width // max(spec.groups, 1), f"statistic_width {spec.statistic_width} is more than a row (or group) has"),
-        ("eps", _eps_vanishes(spec), _eps_vanishes_says(spec)),
-        ("cast_point", spec.cast_point != "after_gain" and spec.association != NORMALIZE_FIRST, f"cast_point {spec.cast_point} rounds x·i, which association {spec.association} never forms; use after_gain"),
-        ("mean_scaling", spec.mean_scaling == "after_root" and spec.eps_placement in ("inside_sqrt", "inside_sum"), f"eps_placement {spec.eps_placement} adds eps to a mean, and mean_scaling after_root forms none before the root"),
-        ("mean_scaling", spec.mean_scaling == "per_element" and (on_sum or spec.statistic_algorithm != "direct"), "mean_scaling per_element forms no plain sum; it needs statistic_algorithm direct and an eps_placement that is not on the sum"),
-        ("statistic_algorithm", spec.statistic_algorithm == "variance_plus_mean_square" and (spec.statistic != "mean_square" or on_sum or takes_root_of_sum(spec)), "statistic_algorithm variance_plus_mean_square yields a mean square; it needs statistic mean_square and an eps_placement that is not on the sum"),
-        ("gain_applied", spec.gain_position == "before_statistic" and not spec.gain_applied, "gain_position before_statistic needs gain_applied true"),
-    ]  # fmt: skip
+def _scope_conflicts(spec: NormSpec) -> Iterator[Conflict]:
+    if spec.width < 1:
+        yield Conflict("width", f"width {spec.width} leaves nothing to normalise")
+        return
+    if spec.groups < 1 or spec.width % spec.groups:
+        yield Conflict("groups", f"groups {spec.groups} do not divide width {spec.width} evenly")
+        return
+    if spec.groups > 1 and spec.axes != (-1,):
+        yield Conflict("groups", "groups need axes [-1]")
+    size = spec.width // spec.groups
+    if statistic_size(size, spec) < 1:
+        says = f"statistic_width {spec.statistic_width} leaves no element for the statistic"
+        yield Conflict("statistic_width", says)
+    elif isinstance(spec.statistic_width, int) and spec.statistic_width > size:
+        says = f"statistic_width {spec.statistic_width} is more than the {size} elements of a row (or group)"
+        yield Conflict("statistic_width", says)
+
+
+def _formula_conflicts(spec: NormSpec) -> Iterator[Conflict]:
+    eps_on_sum = spec.eps_placement in ("inside_sum", "floor_sum", "floor_norm")
+    if _eps_vanishes(spec):
+        yield Conflict("eps", _eps_vanishes_says(spec))
+    if spec.cast_point != "after_gain" and spec.association != NORMALIZE_FIRST:
+        says = f"cast_point {spec.cast_point} rounds x·i, which association {spec.association} never forms"
+        yield Conflict("cast_point", f"{says}; use after_gain")
+    if spec.mean_scaling == "after_root" and spec.eps_placement in ("inside_sqrt", "inside_sum"):
+        says = f"eps_placement {spec.eps_placement} adds eps to a mean, and mean_scaling after_root forms none"
+        yield Conflict("mean_scaling", f"{says}; use divide_by_n, or another placement")
+    if spec.mean_scaling == "per_element" and (eps_on_sum or spec.statistic_algorithm != "direct"):
+        says = "mean_scaling per_element forms no plain sum; it needs statistic_algorithm direct"
+        yield Conflict("mean_scaling", f"{says} and an eps_placement that is not on the sum")
+    if spec.statistic_algorithm == "variance_plus_mean_square" and not _yields_mean_square(spec, eps_on_sum):
+        says = "statistic_algorithm variance_plus_mean_square yields a mean square; it needs statistic mean_square"
+        yield Conflict("statistic_algorithm", f"{says} and an eps_placement that is not on the sum")
+    if spec.gain_position == "before_statistic" and not spec.gain_applied:
+        yield Conflict("gain_applied", "gain_position before_statistic needs gain_applied true")
+
+
+def _yields_mean_square(spec: NormSpec, eps_on_sum: bool) -> bool:
+    return spec.statistic == "mean_square" and not eps_on_sum and not takes_root_of_sum(spec)
 
 
 def _eps_vanishes(spec: NormSpec) -> bool:
@@ -146,15 +178,6 @@ def _eps_vanishes_says(spec: NormSpec) -> str:
     fmt = FORMATS[spec.eps_dtype]
     smallest = fmt.smallest_normal if spec.subnormals == "flush" else fmt.smallest_subnormal
     return (
-        f"eps {effective(spec):g} becomes 0 in eps_dtype {spec.eps_dtype}, whose smallest positive value is {smallest:.3g};"
-        " declare the eps_dtype that is really used, or eps_placement: none if eps is lost there"
+        f"eps {effective(spec):g} becomes 0 in eps_dtype {spec.eps_dtype}, whose smallest positive value is"
+        f" {smallest:.3g}; declare the eps_dtype that is really used, or eps_placement: none if eps is lost there"
     )
-
-
-def default_of(name: str) -> Any:
-    """The default of a variable as it would be written in YAML."""
-    return variables()[name].default
-
-
-def describe(name: str) -> Variable:
-    return variables()[name]

@@ -16,6 +16,8 @@ Axes = Literal["rows", "columns", "all"]
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
+    """Which elements share a statistic, and which of them enter it."""
+
     width: int = variable("elements in the last axis of the input", "integer", default=None, initial=1)
     axes: tuple[int, ...] = variable(
         "axes the statistic is taken over: [-1] each row, [-2] each column, [-2, -1] all rows together",
@@ -41,7 +43,8 @@ def group_size(rows: int, choices: Scope) -> int:
 
 
 def statistic_size(size: int, choices: Scope) -> int:
-    """How many of the `size` elements enter the statistic: int(size · p) for a fraction p, as bzhangGo/rmsnorm has it."""
+    """How many of the `size` elements enter the statistic: int(size · p) for a fraction p, as bzhangGo/rmsnorm has
+    it."""
     match choices.statistic_width:
         case str():
             return size

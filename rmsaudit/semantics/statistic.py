@@ -1,7 +1,7 @@
 """Stage 3 of 7, statistic: the one number per row that the root is taken of.
 
-Rounding: each square once to compute_dtype, each addition and the division by n once to accumulate_dtype, the result once
-to statistic_dtype.
+Rounding: each square once to compute_dtype, each addition and the division by n once to accumulate_dtype, the result
+once to statistic_dtype.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,8 @@ ORDERS_WITH_A_NUMBER = ("lanes", "blocks")
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
+    """Which statistic, and every rounding on the way to it."""
+
     center: bool = variable("true: the row mean is subtracted first (LayerNorm, not RMSNorm)", "flag", default=False)
     statistic: Literal["mean_square", "sum_square", "variance"] = variable(
         "mean of squares, their sum, or the variance about the mean while the numerator stays as it is",

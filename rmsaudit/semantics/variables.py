@@ -50,6 +50,7 @@ def variable(means: str, kind: Kind, *, default: Any, words: tuple[str, ...] = (
 
 
 def read_field(name: str, stage: str, metadata: Mapping[str, Any]) -> Variable:
+    """The variable that a field made by `variable` stands for."""
     return Variable(
         name=name,
         stage=stage,

@@ -1,0 +1,259 @@
+"""Tier 1: plain float64 and a bound that holds in any order of summation.
+
+For what is at most 32 bits wide in the output. u = 2^-53; every bound is on true ÷ computed or its like, to first order, and
+`_UP` makes room for the rest. A row is trusted where its divisor is far from over- and underflow; then each product here has
+a relative error of u, but for those so small (2^-570 and less, for squares 2^-1022) that they change nothing: the former round
+to zero in every format of 32 bits, the latter are under 2^-100 of the sum. What is not trusted or not certain is left open.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to, word_of
+from rmsaudit.formats import FORMATS
+from rmsaudit.oracle.formula import Formula
+from rmsaudit.semantics.scope import statistic_size
+
+U = 2.0**-53
+_CHUNK = 128  # elements summed first; with sums of sums, a term takes part in fewer additions
+_UP = 1.0 + 2.0**-20
+_SAFE_SQUARE, _SAFE_FACTOR = 2.0**900, 2.0**450
+_USEFUL = 2.0**-10  # a larger relative error would certify nothing, and is outside the first-order bounds
+_THROUGH_FLOAT32 = 2.0**-23  # twice the rounding to float32, 2^-24
+_TINY = 2.0**-560  # more than all that underflow can do to an output, in absolute terms
+_DIRECT = ("float32", "float16")  # numpy rounds float64 to these at once; others go through float32
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Block:
+    """x, residual: [outer, groups, size] in any dtype; factor (gain + offset), bias: float64, broadcasting against x."""
+
+    x: Array
+    residual: Array | None
+    factor: Array | None
+    bias: Array | None
+
+
+class Screened(NamedTuple):
+    """values: right wherever not `open_`; approx: float64, near y within the bound, or None if not asked for."""
+
+    values: Array
+    open_: Array
+    approx: Array | None
+
+
+class _Rows(NamedTuple):
+    """[outer, groups, 1] each: y = numerator · factor within a relative `spread`, and an absolute `shift` of the numerator."""
+
+    factor: Array
+    spread: Array
+    shift: Array | None
+    trusted: Array
+
+
+def applies(formula: Formula, word: str) -> bool:
+    """Whether float64 is any use: not for float64 results, and not where a numerator may cancel after a rounding.
+
+    x · gain + residual is such a sum, unless the product is exact (24 + 24 bits, no offset); so is the residual on a clamped x
+    whose limit is no float64.
+    """
+    if FORMATS[word].bits > 32:
+        return False
+    if formula.residual_dtype is None:
+        return True
+    exact_product = all(FORMATS[dtype].precision <= 24 for dtype in (formula.input_dtype, formula.gain_dtype) if dtype)
+    product_is_exact = not formula.gain_first or (exact_product and not formula.gain_offset)
+    limit = formula.input_clamp
+    return product_is_exact and (limit is None or Fraction(float(limit)) == limit)
+
+
+def screen(formula: Formula, block: Block, word: str, *, with_approx: bool) -> Screened:
+    """Each output of the block rounded once to `word`, where float64 can prove it. Call under errstate(all="ignore")."""
+    numerator, rows = _rows(formula, _values(formula, block))
+    if formula.gain_last and block.factor is not None:
+        numerator *= block.factor
+    if rows.shift is None and block.bias is None:
+        screened = _screen_products(numerator, rows, word)
+        approx = numerator * rows.factor if with_approx else None
+    else:
+        y, radius = _sums(numerator, rows, block, formula)
+        screened = _screen_sums(y, radius, word)
+        approx = y
+    values, open_ = screened
+    if not rows.trusted.all():
+        open_ = open_ | ~rows.trusted
+    return Screened(values, open_, approx)
+
+
+def _values(formula: Formula, block: Block) -> Array:
+    """What is squared and normalised, before the mean: within 3u, for a limit, a product with an inexact factor, a sum."""
+    values = block.x.astype(np.float64)
+    if formula.input_clamp is not None:
+        limit = float(formula.input_clamp)
+        np.clip(values, -limit, limit, out=values)
+    if formula.gain_first and block.factor is not None:
+        values = values * block.factor
+    if block.residual is not None:
+        values += block.residual.astype(np.float64)
+    return values
+
+
+def _rows(formula: Formula, values: Array) -> tuple[Array, _Rows]:
+    """The numerators (values, less their mean where the formula subtracts it), and what belongs to each row.
+
+    The spread, in u, beside that of Σ itself. Divisor: 3 for the values in Σ; half of Σ + added (1) and / count (1), where
+    added · m² has 9 and so 4.5 under the root; root 1, beside · m 5 (or less than the root has), its addition 1: under 8. The
+    factor: post_scale or √size 1, division 1. The numerator: values 3, gain 2, their product 1. The end of the factor 2, its
+    product with the numerator 1. Together under 19; 24 are taken.
+    """
+    entering = statistic_size(values.shape[-1], formula)
+    guarding = formula.guarding(entering)
+    largest = np.max(np.abs(values), axis=-1, keepdims=True) if formula.prescale else 1.0
+    numerator, shift = _about_mean(values) if formula.center else (values, None)
+    squared, offset = numerator[..., :entering], shift
+    if formula.statistic == "variance":
+        squared, offset = _about_mean(values[..., :entering])
+    total, spread = _sum_of_squares(squared)
+    if offset is not None:
+        spread = spread + offset * np.sqrt(entering / total)
+    regular = np.maximum(total + _float(guarding.added) * largest**2, _float(guarding.floor) * largest**2)
+    divisor = np.sqrt(regular / guarding.count) + _float(guarding.beside) * largest
+    scale = np.sqrt(values.shape[-1]) if formula.post_scale is None else _float(formula.post_scale)
+    factor = scale / divisor
+    spread = (spread + 24 * U) * _UP
+    trusted = (regular > 1 / _SAFE_SQUARE) & (regular < _SAFE_SQUARE) & (spread < _USEFUL)
+    trusted &= (np.abs(factor) > 1 / _SAFE_FACTOR) & (np.abs(factor) < _SAFE_FACTOR)
+    if offset is not None or entering < values.shape[-1]:
+        trusted &= np.isfinite(values).all(axis=-1, keepdims=True)
+    return numerator, _Rows(factor, spread, shift, trusted)
+
+
+def _about_mean(values: Array) -> tuple[Array, Array]:
+    """values − mean, and the absolute error of each, [outer, groups, 1], beside the rounding of the difference itself.
+
+    Σ: (c + n/c + 2)u of Σ|v|, with c elements a chunk; then u for the division. The values' own 3u: 3u of the largest.
+    """
+    size = values.shape[-1]
+    total, roundings = _sum(values)
+    magnitudes = np.abs(values)
+    mean_magnitude = np.mean(magnitudes, axis=-1, keepdims=True)
+    error = (roundings + 2) * U * mean_magnitude + 6 * U * np.max(magnitudes, axis=-1, keepdims=True)
+    return values - total / size, error * _UP
+
+
+def _sum(values: Array) -> tuple[Array, int]:
+    """Σ over the last axis (kept), and how many additions a term can take part in, in whatever order numpy adds."""
+    size = values.shape[-1]
+    chunks = size // _CHUNK
+    head = values[..., : chunks * _CHUNK].reshape(*values.shape[:-1], chunks, _CHUNK)
+    total = head.sum(axis=-1).sum(axis=-1, keepdims=True) + values[..., chunks * _CHUNK :].sum(axis=-1, keepdims=True)
+    return total, _CHUNK + chunks + 1
+
+
+def _sum_of_squares(values: Array) -> tuple[Array, Array]:
+    """Σ v² (axis kept), and the relative error of its root.
+
+    Each term: one rounding as a square (none if it is fused into the addition), and one for each addition that it takes part
+    in. All terms are non-negative, so the sum has the relative error of its worst term; the root has half of it.
+    """
+    size = values.shape[-1]
+    chunks = size // _CHUNK
+    head = values[..., : chunks * _CHUNK].reshape(*values.shape[:-1], chunks, _CHUNK)
+    tail = values[..., chunks * _CHUNK :]
+    total = np.einsum("...ci,...ci->...c", head, head).sum(axis=-1) + np.einsum("...i,...i->...", tail, tail)
+    total = total[..., None]
+    return total, np.full_like(total, (_CHUNK + chunks + 3) * U / 2)
+
+
+def _float(value: Fraction) -> float:
+    """The nearest float64; out of range (eps² can be), one that makes a row untrusted where it matters."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
+
+
+def _screen_products(numerator: Array, rows: _Rows, word: str) -> tuple[Array, Array]:
+    """numerator · (both ends of the row's factor), rounded: where both give one result, the true y rounds to it as well.
+
+    Rounding is monotone, and y lies strictly between (or is 0), so a tie at an end does no harm.
+    """
+    if word in _DIRECT:
+        values, other = (_product(numerator, end, word) for end in _ends(rows.factor, rows.spread))
+        return values, bits(values) != bits(other)
+    ends = _ends(rows.factor, rows.spread + _THROUGH_FLOAT32)
+    values, other = (_product(numerator, end, "float32").astype(dtype_of(word)) for end in ends)
+    open_ = bits(values) != bits(other)
+    if (small := _below_float32(values, word)) is not None:
+        open_ |= small & (numerator != 0)
+    at = np.nonzero(open_ & rows.trusted)
+    y = numerator[at] * np.broadcast_to(rows.factor, numerator.shape)[at]
+    _refine(values, open_, at, y, np.abs(y) * np.broadcast_to(rows.spread, numerator.shape)[at])
+    return values, open_
+
+
+def _product(numerator: Array, factor: Array, word: str) -> Array:
+    """In float64, cast as it is written."""
+    return np.multiply(numerator, factor, out=np.empty(numerator.shape, dtype_of(word)), casting="same_kind")
+
+
+def _ends(factor: Array, spread: Array) -> tuple[Array, Array]:
+    return factor * (1 - spread), factor * (1 + spread)
+
+
+def _sums(numerator: Array, rows: _Rows, block: Block, formula: Formula) -> tuple[Array, Array]:
+    """y = numerator · factor + bias and its radius, where errors are absolute: x − mean and a sum can cancel.
+
+    The radius has 4u of y for the rounding of y itself and of y ± radius; its own roundings are in `_UP`.
+    """
+    y = numerator * rows.factor
+    radius = np.abs(y) * rows.spread
+    radius += _TINY
+    if rows.shift is not None:
+        reach = rows.shift * np.abs(rows.factor) * _UP
+        radius += reach * np.abs(block.factor) if formula.gain_last and block.factor is not None else reach
+    if block.bias is not None:
+        y += block.bias
+    radius += 4 * U * np.abs(y)
+    return y, radius
+
+
+def _screen_sums(y: Array, radius: Array, word: str) -> tuple[Array, Array]:
+    """y ± radius, rounded: where both give one result, the true y rounds to it as well."""
+    if word in _DIRECT:
+        values, other = (y - radius).astype(dtype_of(word)), (y + radius).astype(dtype_of(word))
+        return values, (bits(values) != bits(other)) | ~np.isfinite(y)
+    wide = radius + _THROUGH_FLOAT32 * (np.abs(y) + radius)
+    values, other = (end.astype(np.float32).astype(dtype_of(word)) for end in (y - wide, y + wide))
+    open_ = bits(values) != bits(other)
+    if (small := _below_float32(values, word)) is not None:
+        open_ |= small
+    at = np.nonzero(open_)
+    _refine(values, open_, at, y[at], radius[at])
+    return values, open_ | ~np.isfinite(y)
+
+
+def _below_float32(values: Array, word: str) -> Array | None:
+    """Where a rounding to float32 on the way is more than 2^-24 of y and could matter: results below 2^-125 in bfloat16.
+
+    Other narrow formats end far above 2^-126; what float32 rounds coarsely is zero to them.
+    """
+    fmt, float32 = FORMATS[word], FORMATS["float32"]
+    if fmt.min_exponent > float32.min_exponent:
+        return None
+    unsigned = bits_of(word).type
+    magnitudes = bits(values) & unsigned((1 << (fmt.bits - 1)) - 1)
+    return magnitudes < unsigned(2 << (fmt.precision - 1))
+
+
+def _refine(values: Array, open_: Array, at: tuple[Array, ...], y: Array, radius: Array) -> None:
+    """Decides those at `at` again, in place, rounding y ± radius from float64 at once instead of through float32."""
+    if not len(at[0]):
+        return
+    word = word_of(values)
+    below, above = round_to(y - radius, word), round_to(y + radius, word)
+    values[at] = below
+    open_[at] = bits(below) != bits(above)
