@@ -234,7 +234,7 @@ def _record(work: _Work, facts: Facts) -> AcceptanceRecord:
     spec = work.specs[0]
     rungs, found = _ladder_and_findings(work)
     return AcceptanceRecord(
-        tool=Tool(version=facts.version),
+        tool=Tool(name="rmsaudit", version=facts.version),
         outcome="not_judged" if _both_ran(work) else "could_not_run",
         summary="",
         scope=scope_of(len(work.results), "two declared implementations"),
@@ -287,15 +287,16 @@ def _differences(work: _Work) -> dict[str, Difference]:
 
 
 def _ladder_and_findings(work: _Work) -> tuple[tuple[Rung, ...], tuple[Finding, ...]]:
-    rungs, found = [], []
+    rungs: list[Rung] = []
+    found: list[Finding] = []
     for planned in work.rungs:
         climbs = {name: work.ladder.climbs.get((planned.variable, name), Climb()) for name in work.results}
-        climbed = findings.rung(planned, climbs)
+        climbed = findings.rung(planned, climbs, first=not rungs)
         rungs.append(climbed)
         one = findings.finding(climbed, climbs, _declared_at(work, planned.variable))
         if one is not None:
             found.append(one)
-    found.sort(key=lambda f: (-f.explains, -_largest_ulp(f, rungs)))
+    found.sort(key=lambda f: (-_largest_ulp(f, rungs), -f.explains))
     return tuple(rungs), tuple(found)
 
 

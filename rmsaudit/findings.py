@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from rmsaudit.ladder import GAIN, Climb, RungPlan
 from rmsaudit.measure.measurement import Measurement
 from rmsaudit.record import Finding, Pair, Rung, RungErrors, Scalar
+from rmsaudit.results import shortened
 
+QUARTER = 4  # as `gate.FARTHER`: two binary digits
 CAUSES = {"eps": "eps-value", GAIN: "gain-values"}
 
 
@@ -18,14 +20,17 @@ def cause_of(variable: str) -> str:
     return CAUSES.get(variable, variable.replace("_", "-"))
 
 
-def rung(plan: RungPlan, climbs: Mapping[str, Climb]) -> Rung:
-    """The rung as the record holds it. climbs: by category. Categories without a difference are left out."""
+def rung(plan: RungPlan, climbs: Mapping[str, Climb], *, first: bool) -> Rung:
+    """The rung as the record holds it. climbs: by category. Categories without a difference are left out.
+
+    first: its cumulative errors are those of `alone`, and are not written twice."""
     return Rung(
         variable=plan.variable,
         from_=plan.from_,
         to=plan.to,
+        decides=tuple(name for name, climb in climbs.items() if _decides(climb)),
         alone=_errors({name: climb.alone for name, climb in climbs.items()}),
-        cumulative=_errors({name: climb.cumulative for name, climb in climbs.items()}),
+        cumulative={} if first else _errors({name: climb.cumulative for name, climb in climbs.items()}),
         reverted=_errors({name: climb.reverted for name, climb in climbs.items()}),
         recreates=tuple(
             name for name, climb in climbs.items() if climb.alone is not None and climb.differing and not climb.left
@@ -34,13 +39,23 @@ def rung(plan: RungPlan, climbs: Mapping[str, Climb]) -> Rung:
     )
 
 
+def _decides(climb: Climb) -> bool:
+    """True where setting only this variable back leaves a quarter or less: of the distance, or of the elements."""
+    if climb.reverted is None or not climb.differing:
+        return False
+    if climb.full_mismatched and not climb.reverted.nonfinite.mismatched:
+        return True
+    closer = QUARTER * climb.reverted.max_ulp <= climb.full_ulp and climb.full_ulp > 0
+    return closer or QUARTER * climb.reverted.differing <= climb.differing
+
+
 def _errors(measured: Mapping[str, Measurement | None]) -> dict[str, RungErrors]:
     return {
         name: RungErrors(
             max_abs_error=found.max_abs_error,
             max_rel_error=found.max_rel_error,
             max_ulp=found.max_ulp,
-            share=found.differing / found.elements,
+            share=shortened(found.differing_share),
             zero_reference=found.zero_reference,
             nonfinite_mismatched=found.nonfinite.mismatched,
         )
@@ -65,7 +80,7 @@ def finding(climbed: Rung, climbs: Mapping[str, Climb], declared_at: Pair) -> Fi
         candidate_value=climbed.to,
         claim=_claim(climbed),
         evidence=_evidence(climbed),
-        explains=1.0 - left / differing if differing else 0.0,
+        explains=shortened(1.0 - left / differing) if differing else 0.0,
         residual_max_ulp=None if climbed.impossible else max((climb.left_ulp for climb in climbs.values()), default=0),
         seen_in=tuple(sorted(climbed.alone, key=lambda name: -climbed.alone[name].max_ulp)),
         declared_at=declared_at,

@@ -8,20 +8,21 @@ from collections.abc import Iterable
 from datetime import date
 from fractions import Fraction
 from math import inf, isfinite
+from typing import Literal
 
 from rmsaudit.measure import limits
 from rmsaudit.record import (
     AcceptanceRecord,
     CategoryResult,
     Gate,
-    OracleDistance,
     OracleResult,
     Outcome,
     Rung,
     RungErrors,
 )
-from rmsaudit.tolerance import Either, Exact, Limit, Max, Policy, Ratio, Sum, Ulp, Waiver
+from rmsaudit.tolerance import Either, Exact, Limit, Max, Policy, Ratio, Sum, Ulp, Waiver, When
 
+Closer = Literal["reference", "candidate", "alike"]
 FARTHER = 4  # one side is `farther` from the oracle at four times the other's distance: two binary digits
 NONFINITE_BY_DESIGN = "nonfinite"  # the category that feeds NaN and infinities
 
@@ -38,6 +39,7 @@ def judge(record: AcceptanceRecord, policy: Policy | None, *, digest: str | None
     used, notes, results = _waived(judged, record, policy, today)
     gate = Gate(
         tolerance=digest,
+        rules=policy.rules,
         nonfinite=policy.nonfinite,
         output_dtypes=policy.output_dtypes,
         waivers_used=tuple(used),
@@ -47,8 +49,16 @@ def judge(record: AcceptanceRecord, policy: Policy | None, *, digest: str | None
 
 
 def _with_outcome(record: AcceptanceRecord, results: dict[str, CategoryResult], gate: Gate | None) -> AcceptanceRecord:
+    results = dict(sorted(results.items(), key=_severity))
     outcome = outcome_of(results.values(), judged=gate is not None, could_run=record.outcome != "could_not_run")
     return record.model_copy(update={"results": results, "gate": gate, "outcome": outcome})
+
+
+def _severity(item: tuple[str, CategoryResult]) -> tuple[int, int, int, float, float]:
+    """Sorts the worst first: by verdict, then by non-finite mismatches, ulp, share and size of d."""
+    result = item[1]
+    rank = {"rejected": 0, "accepted_with_waiver": 1}.get(result.verdict, 2)
+    return rank, -result.nonfinite.mismatched, -result.max_ulp, -result.differing_share, -result.max_abs_error
 
 
 def outcome_of(results: Iterable[CategoryResult], *, judged: bool, could_run: bool) -> Outcome:
@@ -72,7 +82,7 @@ def _reference_is_farther(oracle: OracleResult | None) -> bool:
     return oracle is not None and oracle.closer == "candidate"
 
 
-def closer_side(reference_ulp: int, candidate_ulp: int, reference_lost: int, candidate_lost: int) -> str:
+def closer_side(reference_ulp: int, candidate_ulp: int, reference_lost: int, candidate_lost: int) -> Closer:
     """Which side is closer to the oracle: `reference`, `candidate` or `alike`. `lost`: non-finite mismatches with
     it."""
     if (reference_lost > 0) != (candidate_lost > 0):
@@ -89,16 +99,20 @@ def _unjudged(result: CategoryResult) -> CategoryResult:
 def _judged(name: str, result: CategoryResult, record: AcceptanceRecord, policy: Policy) -> CategoryResult:
     limit = policy.row_for(name, result.output_dtype)
     because = _reason_to_reject(name, result, record, policy, limit)
-    counted = result.limit is None or limit == result.limit  # fresh from the audit, or judged by the same row before
+    counted = result.limit is None or _same_numbers(limit, result.limit)  # fresh from the audit, or judged so before
     return result.model_copy(
         update={
             "verdict": "rejected" if because else "accepted",
             "because": because,
-            "limit": limit,
+            "limit": limit and limit.model_copy(update={"when": When(), "reason": None}),
             "margin": None if limit is None else margin(result, limit),
             "violations": result.violations if counted else None,
         }
     )
+
+
+def _same_numbers(one: Limit | None, other: Limit | None) -> bool:
+    return one is not None and other is not None and elementwise(one) == elementwise(other) is not None
 
 
 def _reason_to_reject(
@@ -156,15 +170,13 @@ def _worst_quotient(result: CategoryResult, limit: Sum | Either | Max) -> float:
 
 def _ratio_passes(result: CategoryResult, limit: Ratio) -> bool:
     oracle = result.oracle
-    if oracle is None or oracle.reference is None or oracle.candidate is None:
+    if oracle is None or oracle.candidate_lost > oracle.reference_lost:
         return False  # nothing to measure the ratio by is not a pass
-    if oracle.candidate.nonfinite_mismatched > oracle.reference.nonfinite_mismatched:
-        return False
-    return oracle.candidate.max_ulp <= _ratio_allows(oracle.reference, limit)
+    return oracle.candidate_ulp <= _ratio_allows(oracle, limit)
 
 
-def _ratio_allows(reference: OracleDistance, limit: Ratio) -> Fraction:
-    return Fraction(limit.ratio) * max(reference.max_ulp, limit.floor_ulp)
+def _ratio_allows(oracle: OracleResult, limit: Ratio) -> Fraction:
+    return Fraction(limit.ratio) * max(oracle.reference_ulp, limit.floor_ulp)
 
 
 def margin(result: CategoryResult, limit: Limit) -> float | None:
@@ -177,10 +189,9 @@ def margin(result: CategoryResult, limit: Limit) -> float | None:
         case Exact():
             worst = _quotient(result.differing_share, 0)
         case Ratio():
-            oracle = result.oracle
-            if oracle is None or oracle.reference is None or oracle.candidate is None:
+            if result.oracle is None:
                 return None
-            worst = _quotient(oracle.candidate.max_ulp, float(_ratio_allows(oracle.reference, limit)))
+            worst = _quotient(result.oracle.candidate_ulp, float(_ratio_allows(result.oracle, limit)))
     return worst if isfinite(worst) else None
 
 
@@ -250,6 +261,17 @@ def _only_waived_variables(name: str, ladder: tuple[Rung, ...], waived: set[str]
         return False
     others = [rung for rung in ladder if rung.variable not in waived]
     return all(rung.impossible is None and _rung_passes(rung.alone.get(name), limit) for rung in others)
+
+
+def enough_to_pass(record: AcceptanceRecord, rung: Rung) -> bool:
+    """True where setting only this variable back in the candidate would surely pass every category."""
+    if rung.impossible is not None or record.gate is None:
+        return False
+    limits_of = {name: result.limit for name, result in record.results.items()}
+    return all(
+        (limit := limits_of.get(name)) is not None and _rung_passes(errors, limit)
+        for name, errors in rung.reverted.items()
+    )
 
 
 def _rung_passes(errors: RungErrors | None, limit: Limit) -> bool:

@@ -17,7 +17,6 @@ from rmsaudit.measure.measurement import Measurement
 from rmsaudit.measure.statistics import measure
 from rmsaudit.semantics import NormSpec, variables
 from rmsaudit.semantics.resolve import CannotResolve, fitted, resolve
-from rmsaudit.semantics.variables import TOKENS
 
 GAIN = "gain_values"
 """The rung of two sides that declare different gain tensors: not a variable of the formula, but an operand."""
@@ -65,18 +64,22 @@ def differing(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> tup
             variable=name,
             reference=getattr(specs[0], name),
             candidate=getattr(specs[1], name),
-            follows=None if name in own else _leader(name, reference, own),
+            follows=None if name in own else _leaders(name, reference, candidate, own),
         )
         for name in moved
     )
 
 
-def _leader(name: str, declared: Mapping[str, Any], own: set[str]) -> str:
-    """The changed variables that `name`'s word leads to, directly or through others."""
-    target = TOKENS.get(declared[name])
-    if target is None:  # promote, operands, null: several variables stand behind these
-        return ", ".join(v for v in variables() if v in own)
-    return target if target in own else _leader(target, declared, own)
+def _leaders(follower: str, reference: Mapping[str, Any], candidate: Mapping[str, Any], own: set[str]) -> str:
+    """The variables with a word of their own that move `follower` when changed alone; all of them if none does alone."""
+    before = getattr(resolve(reference), follower)
+    moving = []
+    for name in variables():
+        if name in own:
+            setting, _ = _setting({**reference, name: candidate[name]}, candidate_gain=False)
+            if setting is not None and getattr(setting.spec, follower) != before:
+                moving.append(name)
+    return ", ".join(moving or [name for name in variables() if name in own])
 
 
 def plan(reference: Mapping[str, Any], candidate: Mapping[str, Any], *, gains_differ: bool) -> tuple[RungPlan, ...]:
@@ -141,6 +144,8 @@ class Climb:
     cumulative: Measurement | None = None
     reverted: Measurement | None = None
     differing: int = 0
+    full_ulp: int = 0
+    full_mismatched: int = 0
     left: int = 0
     left_ulp: int = 0
 
@@ -156,13 +161,17 @@ class Ladder:
         """Adds one case. `case` carries the reference's gains; reference, candidate: what both sides returned."""
         runs = _Runs(case, candidate_gain, reference)
         changed = unequal(candidate, reference)
+        whole = measure(reference, candidate)
         for rung in self.rungs:
             climb = self.climbs.setdefault((rung.variable, case.category), Climb())
             climb.alone = _merged(climb.alone, runs.measured(rung.alone))
             climb.cumulative = _merged(climb.cumulative, runs.measured(rung.cumulative))
             climb.reverted = _merged(climb.reverted, runs.measured(rung.reverted))
+            climb.differing += int(np.count_nonzero(changed))
+            climb.full_ulp = max(climb.full_ulp, whole.max_ulp)
+            climb.full_mismatched += whole.nonfinite.mismatched
             if rung.alone is not None:
-                _note_what_is_left(climb, runs.output(rung.alone), candidate, changed)
+                _note_what_is_left(climb, runs.output(rung.alone), candidate)
 
 
 class _Runs:
@@ -191,9 +200,8 @@ def _merged(before: Measurement | None, now: Measurement | None) -> Measurement 
     return now if before is None or now is None else before.merge(now)
 
 
-def _note_what_is_left(climb: Climb, alone: Array, candidate: Array, changed: Array) -> None:
+def _note_what_is_left(climb: Climb, alone: Array, candidate: Array) -> None:
     """How much of the candidate's difference the rung alone does not re-create."""
-    climb.differing += int(np.count_nonzero(changed))
     remaining = unequal(alone, candidate)
     climb.left += int(np.count_nonzero(remaining))
     if remaining.any():

@@ -5,7 +5,7 @@ needs is in here; nothing in here depends on the clock or on where files lie.
 """
 
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -30,33 +30,33 @@ SideName = Literal["reference", "candidate"]
 class Tool(Part):
     """What wrote the record."""
 
-    name: str = "rmsaudit"
+    name: str
     version: str
 
 
 class Pair(Part):
     """One thing, on both sides."""
 
-    reference: str | None
-    candidate: str | None
+    reference: str | None = None
+    candidate: str | None = None
 
 
 class Finding(Part):
     """A claim that a cause acted here, with its evidence."""
 
     cause: str = Field(description="a known mechanism, by the name that `rmsaudit list causes` has for it")
-    variable: str | None = Field(description="the variable it is about")
-    reference_value: Scalar
-    candidate_value: Scalar
+    variable: str | None = Field(None, description="the variable it is about")
+    reference_value: Scalar = None
+    candidate_value: Scalar = None
     claim: str
     evidence: str
     explains: float = Field(
         ge=0, le=1, description="share of the differing elements that this alone re-creates bit for bit"
     )
     residual_max_ulp: int | None = Field(
-        description="largest distance left when this alone is applied to the reference"
+        None, description="largest distance left when this alone is applied to the reference"
     )
-    seen_in: tuple[str, ...]
+    seen_in: tuple[str, ...] = ()
     declared_at: Pair
     next_step: str
 
@@ -81,8 +81,8 @@ class DtypesOfBoth(Part):
 class Difference(Part):
     """A variable that is not equal; hex values as really used, where they decide."""
 
-    reference: Scalar
-    candidate: Scalar
+    reference: Scalar = None
+    candidate: Scalar = None
     reference_hex: str | None = None
     candidate_hex: str | None = None
     follows: str | None = Field(None, description="the variable that this one merely follows")
@@ -104,21 +104,27 @@ class Rung(Part):
     candidate."""
 
     variable: str
-    from_: Scalar = Field(alias="from")
-    to: Scalar
-    alone: dict[str, RungErrors]
-    cumulative: dict[str, RungErrors]
-    reverted: dict[str, RungErrors]
-    recreates: tuple[str, ...] = Field(description="categories in which it alone re-creates the candidate bit for bit")
+    from_: Scalar = Field(None, alias="from")
+    to: Scalar = None
+    decides: tuple[str, ...] = Field(
+        (),
+        description="categories in which setting only it back leaves a quarter or less, of the ulp distance or of the elements",
+    )
+    recreates: tuple[str, ...] = Field(
+        (), description="categories in which it alone re-creates the candidate bit for bit"
+    )
     impossible: str | None = Field(None, description="why it cannot be changed alone, where it cannot")
+    alone: dict[str, RungErrors] = {}
+    cumulative: dict[str, RungErrors] = {}
+    reverted: dict[str, RungErrors] = {}
 
 
 class NonFinite(Part):
     """NaN and infinities among the outputs. `mismatched`: places where the two sides differ in class."""
 
-    reference: int
-    candidate: int
-    mismatched: int
+    reference: int = 0
+    candidate: int = 0
+    mismatched: int = 0
 
 
 class Range(Part):
@@ -138,36 +144,35 @@ class RowFactor(Part):
 
 
 class Worst(Part):
-    """One of the elements that differ most: by ulp, by d, or by d/|reference|; a non-finite mismatch comes first."""
+    """The element that differs most in ulp; a non-finite mismatch comes before any number."""
 
-    case: str
+    case: str = ""
     row: int
     column: int
-    q_over_eps: float | None
+    q_over_eps: float | None = None
     input: float | str
     reference: float | str
     candidate: float | str
-    oracle: float | str | None
-    reference_hex: str
-    candidate_hex: str
-
-
-class OracleDistance(Part):
-    """How far one side is from the correctly rounded result, in ulp of its output dtype."""
-
-    max_ulp: int
-    max_abs_error: float
-    correctly_rounded: float = Field(description="share of elements")
-    nonfinite_mismatched: int
+    oracle: float | str | None = None
+    reference_hex: str | None = None
+    candidate_hex: str | None = None
 
 
 class OracleResult(Part):
-    """Both sides against the oracle. `far`: sides that lost more than half of the format's digits."""
+    """Both sides against the correctly rounded result, in ulp of their output dtype.
 
-    reference: OracleDistance | None
-    candidate: OracleDistance | None
+    rounded: the share of elements that are correctly rounded. lost: elements that are NaN or infinite where the oracle is
+    not, or the other way. far: sides that lost more than half of the format's digits.
+    """
+
+    reference_ulp: int
+    candidate_ulp: int
+    reference_rounded: float
+    candidate_rounded: float
+    reference_lost: int = 0
+    candidate_lost: int = 0
     closer: Literal["reference", "candidate", "alike"]
-    far: tuple[SideName, ...]
+    far: tuple[SideName, ...] = ()
 
 
 class SmallestPassing(Part):
@@ -181,14 +186,14 @@ class SmallestPassing(Part):
 class CategoryResult(Part):
     """One category: what was measured, and the verdict. `elements` 0 means that nothing was compared."""
 
-    verdict: Verdict = "not_judged"
+    verdict: Verdict
     because: str | None = None
     output_dtype: str
-    elements: int = 0
-    max_abs_error: float = 0.0
-    max_rel_error: float = 0.0
-    max_ulp: int = 0
-    differing_share: float = 0.0
+    elements: int
+    max_abs_error: float
+    max_rel_error: float
+    max_ulp: int
+    differing_share: float
     zero_reference: int = Field(
         0, description="differing elements whose reference is zero; they have no relative error"
     )
@@ -196,13 +201,13 @@ class CategoryResult(Part):
     violations: int | None = Field(
         None, description="elements beyond the limit; null where only the points were judged"
     )
-    nonfinite: NonFinite = NonFinite(reference=0, candidate=0, mismatched=0)
+    nonfinite: NonFinite = NonFinite()
     q_over_eps: Range | None = None
     attenuation: Range | None = None
     row_factor: RowFactor | None = None
-    worst: tuple[Worst, ...] = ()
+    worst: Worst | None = None
     oracle: OracleResult | None = None
-    limit: Annotated[Limit, Field(discriminator="rule")] | None = None
+    limit: Limit | None = None
     margin: float | None = Field(
         None, description="measured / limit; null where the limit is zero or nothing was judged"
     )
@@ -214,9 +219,10 @@ class CategoryResult(Part):
 
 
 class Gate(Part):
-    """The rules as used."""
+    """The rules as used, with their reasons."""
 
-    tolerance: str | None = Field(description="sha256 of the tolerance file")
+    tolerance: str | None = Field(None, description="sha256 of the tolerance file")
+    rules: tuple[Limit, ...]
     nonfinite: Literal["match", "forbid"]
     output_dtypes: Literal["match", "any"]
     waivers_used: tuple[Waiver, ...] = ()
@@ -226,7 +232,7 @@ class Gate(Part):
 class Resolved(Part):
     """A variable's value and where it came from."""
 
-    value: Scalar
+    value: Scalar = None
     source: str
 
 
@@ -244,9 +250,9 @@ class SideRecord(Part):
     name: str
     kind: str
     digest: str = Field(description="sha256 of the declaring file")
-    gain: GainPlace | None
-    versions: dict[str, str]
-    resolved: dict[str, Resolved]
+    gain: GainPlace | None = None
+    versions: dict[str, str] = {}
+    resolved: dict[str, Resolved] = {}
 
 
 class BatteryCategory(Part):
@@ -264,7 +270,7 @@ class Battery(Part):
     version: int
     seed: int
     rows: int
-    categories: dict[str, BatteryCategory]
+    categories: dict[str, BatteryCategory] = {}
 
 
 class OracleWork(Part):
@@ -279,15 +285,15 @@ class OracleWork(Part):
 class Environment(Part):
     """Facts that can change numbers, apart from those that cannot."""
 
-    changes_numbers: dict[str, str]
-    informative: dict[str, str]
+    changes_numbers: dict[str, str] = {}
+    informative: dict[str, str] = {}
 
 
 class Replay(Part):
     """How to derive the record again."""
 
     command: str
-    inputs: dict[str, str] = Field(description="sha256 of every file that was read, by the name it was given")
+    inputs: dict[str, str] = Field({}, description="sha256 of every file that was read, by the name it was given")
 
 
 class Review(Part):
@@ -307,15 +313,15 @@ class AcceptanceRecord(Part):
     outcome: Outcome
     summary: str
     scope: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
     dimension: int
     axes: tuple[int, ...]
     dtypes: DtypesOfBoth
-    differing: dict[str, Difference]
+    differing: dict[str, Difference] = {}
     error_definition: dict[str, str]
-    ladder: tuple[Rung, ...]
-    results: dict[str, CategoryResult]
-    gate: Gate | None
+    ladder: tuple[Rung, ...] = ()
+    results: dict[str, CategoryResult] = {}
+    gate: Gate | None = None
     reference: SideRecord
     candidate: SideRecord
     battery: Battery
@@ -326,5 +332,10 @@ class AcceptanceRecord(Part):
 
 
 def plain(record: AcceptanceRecord) -> dict[str, Any]:
-    """The record as plain mappings, lists and scalars, in reading order, under its written key names."""
-    return record.model_dump(by_alias=True, exclude_defaults=False)
+    """The record as plain mappings, lists and scalars, in reading order, under its written key names.
+
+    Inside the parts, what has its default (null, empty, 0 of something rare) is left out; the review keeps its nulls,
+    which a person is to fill.
+    """
+    parts = record.model_dump(by_alias=True, exclude_defaults=True, exclude={"schema_", "review"})
+    return {"schema": record.schema_, **parts, "review": record.review.model_dump()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, cast
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from rmsaudit.oracle import Answer
 from rmsaudit.record import (
     CategoryResult,
     NonFinite,
-    OracleDistance,
     OracleResult,
     Range,
     RowFactor,
@@ -83,8 +81,18 @@ class Tally:
         """The category as the record holds it, still without a verdict. output_dtype: where nothing was measured."""
         found = self.measurement
         if found is None:
-            return CategoryResult(output_dtype=output_dtype, failures=tuple(self.failures))
+            return CategoryResult(
+                verdict="not_judged",
+                output_dtype=output_dtype,
+                elements=0,
+                max_abs_error=0.0,
+                max_rel_error=0.0,
+                max_ulp=0,
+                differing_share=0.0,
+                failures=tuple(self.failures),
+            )
         return CategoryResult(
+            verdict="not_judged",
             output_dtype=found.unit,
             elements=found.elements,
             max_abs_error=found.max_abs_error,
@@ -102,7 +110,7 @@ class Tally:
             q_over_eps=self._range(lambda ratio: ratio),
             attenuation=self._range(attenuation),
             row_factor=_row_factor(found),
-            worst=tuple(self._worst(element) for element in _worst_elements(found)),
+            worst=self._worst(found.nonfinite.first or found.largest_ulp),
             oracle=self._oracle(found.unit),
             smallest_passing=_smallest_passing(found),
             points=found.points,
@@ -117,9 +125,11 @@ class Tally:
         ratios = ratios[np.isfinite(ratios)]
         if not ratios.size:
             return None
-        return Range(min=law(float(ratios.min())), max=law(float(ratios.max())))
+        return Range(min=shortened(law(float(ratios.min()))), max=shortened(law(float(ratios.max()))))
 
-    def _worst(self, element: Element) -> WorstRecord:
+    def _worst(self, element: Element | None) -> WorstRecord | None:
+        if element is None:
+            return None
         case, answer, ratios = self.cases[element.case]
         place = element.row, element.column
         ratio = float(ratios[place]) if ratios.size else np.nan
@@ -127,7 +137,7 @@ class Tally:
             case=element.case,
             row=element.row,
             column=element.column,
-            q_over_eps=ratio if np.isfinite(ratio) else None,
+            q_over_eps=shortened(ratio) if np.isfinite(ratio) else None,
             input=_written(case.x[place]),
             reference=_written(element.reference),
             candidate=_written(element.candidate),
@@ -137,21 +147,19 @@ class Tally:
         )
 
     def _oracle(self, unit: str) -> OracleResult | None:
-        if self.reference is None or self.candidate is None:
+        reference, candidate = self.reference, self.candidate
+        if reference is None or candidate is None:
             return None
-        near = {"reference": self.reference, "candidate": self.candidate}
-        far = [name for name, side in near.items() if _is_far(side, unit)]
-        closer = closer_side(
-            self.reference.max_ulp,
-            self.candidate.max_ulp,
-            self.reference.mismatched,
-            self.candidate.mismatched,
-        )
+        near: dict[SideName, Distance] = {"reference": reference, "candidate": candidate}
         return OracleResult(
-            reference=_distance(self.reference),
-            candidate=_distance(self.candidate),
-            closer=cast("Literal['reference', 'candidate', 'alike']", closer),
-            far=cast("tuple[SideName, ...]", tuple(far)),
+            reference_ulp=reference.max_ulp,
+            candidate_ulp=candidate.max_ulp,
+            reference_rounded=shortened(1.0 - reference.incorrect_share),
+            candidate_rounded=shortened(1.0 - candidate.incorrect_share),
+            reference_lost=reference.mismatched,
+            candidate_lost=candidate.mismatched,
+            closer=closer_side(reference.max_ulp, candidate.max_ulp, reference.mismatched, candidate.mismatched),
+            far=tuple(name for name, side in near.items() if _is_far(side, unit)),
         )
 
 
@@ -171,21 +179,17 @@ def _is_far(side: Distance, unit: str) -> bool:
     return side.mismatched > 0 or side.max_ulp > 1 << bits
 
 
-def _distance(side: Distance) -> OracleDistance:
-    return OracleDistance(
-        max_ulp=side.max_ulp,
-        max_abs_error=side.max_abs_error,
-        correctly_rounded=1.0 - side.incorrect_share,
-        nonfinite_mismatched=side.mismatched,
-    )
-
-
 def _row_factor(found: Measurement) -> RowFactor | None:
     """The rows' medians; None where no row has a finite pair over a reference that is not zero."""
     rows = found.row_factors
     if rows.min is None or rows.median is None or rows.max is None or rows.spread is None:
         return None
-    return RowFactor(min=rows.min, median=rows.median, max=rows.max, spread=rows.spread)
+    return RowFactor(
+        min=shortened(rows.min),
+        median=shortened(rows.median),
+        max=shortened(rows.max),
+        spread=shortened(rows.spread),
+    )
 
 
 def _smallest_passing(found: Measurement) -> SmallestPassing:
@@ -199,13 +203,12 @@ def _smallest_passing(found: Measurement) -> SmallestPassing:
     )
 
 
-def _worst_elements(found: Measurement) -> tuple[Element, ...]:
-    """A non-finite mismatch first, then the worst by ulp, by d and by d/|reference|."""
-    first = found.nonfinite.first
-    return ((first,) if first else ()) + found.worst
-
-
 def _written(value: float | Array) -> float | str:
     """A float, or the word for what YAML and JSON have no common number for."""
     number = float(value)
     return number if np.isfinite(number) else str(number)
+
+
+def shortened(value: float) -> float:
+    """Six significant digits: for numbers that help a reader and decide nothing."""
+    return float(f"{value:.6g}")

@@ -1,6 +1,9 @@
 """The two sentences at the top of a record, and the sentences that state its limits."""
 
+from rmsaudit import gate
 from rmsaudit.record import AcceptanceRecord, CategoryResult, Finding
+
+MANY = 6
 
 
 def summarise(record: AcceptanceRecord) -> str:
@@ -58,20 +61,32 @@ def _largest(results: dict[str, CategoryResult]) -> str:
 def _cause(record: AcceptanceRecord) -> str:
     if record.outcome in ("could_not_run", "nothing_compared"):
         return ""
-    parts = [_said(finding, record) for finding in record.findings]
-    far = sorted({name for name, r in record.results.items() if r.oracle and len(r.oracle.far) == 2})
+    parts = [said for finding in record.findings if (said := _said(finding, record))]
+    enough = [rung.variable for rung in record.ladder if rung.alone and gate.enough_to_pass(record, rung)]
+    if enough and record.outcome in ("rejected", "reference_suspect"):
+        parts.append(f"setting {' or '.join(enough)} back is enough to pass")
+    far = [name for name, result in record.results.items() if result.oracle and len(result.oracle.far) == 2]
     if far:
         parts.append(f"both sides are far from the exact result in {', '.join(far)}")
-    if not parts:
-        return ""
-    sentence = "; ".join(parts) + "."
-    return sentence[0].upper() + sentence[1:]
+    return f"In detail: {'; '.join(parts)}." if parts else ""
 
 
 def _said(finding: Finding, record: AcceptanceRecord) -> str:
+    """Which categories the variable decides, by up to how much."""
     rung = next((rung for rung in record.ladder if rung.variable == finding.variable), None)
-    if rung is None or not rung.recreates:
-        seen = f", most in {finding.seen_in[0]}" if finding.seen_in else ""
-        return f"{finding.variable} matters{seen}"
-    names = "all categories" if len(rung.recreates) == len(record.results) else ", ".join(rung.recreates)
-    return f"{finding.variable} alone explains {names}"
+    if rung is None:
+        return ""
+    if not rung.decides:
+        return f"{finding.variable} matters, but decides no category alone"
+    largest = max((rung.alone[name].max_ulp for name in rung.decides if name in rung.alone), default=0)
+    return f"{finding.variable} decides {_listed(rung.decides, record)} (up to {largest} ulp)"
+
+
+def _listed(names: tuple[str, ...], record: AcceptanceRecord) -> str:
+    """The categories, worst first; many are counted instead of named."""
+    inorder = [name for name in record.results if name in names]
+    if len(inorder) == len(record.results):
+        return "all categories"
+    if len(inorder) > MANY:
+        return f"{', '.join(inorder[: MANY - 2])} and {len(inorder) - MANY + 2} more"
+    return ", ".join(inorder)

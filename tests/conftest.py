@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rmsaudit.gate import closer_side
 from rmsaudit.record import (
     AcceptanceRecord,
     Battery,
@@ -13,7 +14,6 @@ from rmsaudit.record import (
     DtypesOfBoth,
     Environment,
     NonFinite,
-    OracleDistance,
     OracleResult,
     OracleWork,
     Replay,
@@ -30,13 +30,13 @@ def oracle_result() -> Callable[[int, int], OracleResult]:
     """Both sides' distances to the oracle, in ulp."""
 
     def build(reference_ulp: int, candidate_ulp: int) -> OracleResult:
-        from rmsaudit.gate import closer_side
-
-        def near(ulp: int) -> OracleDistance:
-            return OracleDistance(max_ulp=ulp, max_abs_error=0.0, correctly_rounded=0.5, nonfinite_mismatched=0)
-
-        closer: Any = closer_side(reference_ulp, candidate_ulp, 0, 0)
-        return OracleResult(reference=near(reference_ulp), candidate=near(candidate_ulp), closer=closer, far=())
+        return OracleResult(
+            reference_ulp=reference_ulp,
+            candidate_ulp=candidate_ulp,
+            reference_rounded=0.5,
+            candidate_rounded=0.5,
+            closer=closer_side(reference_ulp, candidate_ulp, 0, 0),
+        )
 
     return build
 
@@ -47,6 +47,7 @@ def category() -> Callable[..., CategoryResult]:
 
     def build(**changes: Any) -> CategoryResult:
         usual: dict[str, Any] = {
+            "verdict": "not_judged",
             "output_dtype": "bfloat16",
             "elements": 64,
             "max_abs_error": 2.0**-7,
@@ -68,10 +69,18 @@ def rung() -> Callable[..., Rung]:
     def build(variable: str = "eps", alone: dict[str, int] | None = None) -> Rung:
         moved = {"near-eps": 5} if alone is None else alone
         errors = {
-            name: RungErrors(max_abs_error=0.1, max_rel_error=0.1, max_ulp=ulp, share=0.5) for name, ulp in moved.items()
+            name: RungErrors(max_abs_error=0.1, max_rel_error=0.1, max_ulp=ulp, share=0.5)
+            for name, ulp in moved.items()
         }
         return Rung(
-            variable=variable, from_=1e-5, to=1e-6, alone=errors, cumulative=errors, reverted={}, recreates=(), impossible=None
+            variable=variable,
+            from_=1e-5,
+            to=1e-6,
+            alone=errors,
+            cumulative=errors,
+            reverted={},
+            recreates=(),
+            impossible=None,
         )
 
     return build
@@ -81,7 +90,9 @@ def rung() -> Callable[..., Rung]:
 def record() -> Callable[..., AcceptanceRecord]:
     """A record around the categories that a test gives."""
 
-    def build(results: dict[str, CategoryResult], ladder: tuple[Rung, ...] = (), output: str = "bfloat16") -> AcceptanceRecord:
+    def build(
+        results: dict[str, CategoryResult], ladder: tuple[Rung, ...] = (), output: str = "bfloat16"
+    ) -> AcceptanceRecord:
         def dtypes(out: str) -> Dtypes:
             return Dtypes(input="bfloat16", gain="bfloat16", compute="float32", accumulate="float32", output=out)
 
@@ -94,7 +105,7 @@ def record() -> Callable[..., AcceptanceRecord]:
             resolved={"eps": Resolved(value=1e-5, source="declared")},
         )
         return AcceptanceRecord(
-            tool=Tool(version="0.0.0"),
+            tool=Tool(name="rmsaudit", version="0.0.0"),
             outcome="not_judged",
             summary="",
             scope="",

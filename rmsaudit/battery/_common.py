@@ -38,7 +38,7 @@ class CommonFormat:
 
     @property
     def draft(self) -> np.dtype[Any]:
-        """The dtype in which values are composed before they are rounded: the narrower native one that is exact."""
+        """The dtype in which values are composed before they are rounded: float32, unless float64 is what is held."""
         return dtype_of("float64" if self.held == "float64" else "float32")
 
     def round(self, values: Array) -> Array:

@@ -1,9 +1,9 @@
 """Raw integers into values, the same ones on every machine.
 
-The integers are those of PCG64 (O'Neill, "PCG: a family of simple fast space-efficient statistically good algorithms",
-2014: a 128-bit linear congruential generator with XSL-RR output), read as little-endian parts. Values are made of them
-by integer arithmetic, powers of two and single IEEE 754 additions, never by a `Generator` distribution or a function of
-a math library, which may differ from build to build.
+The integers are those of PCG64 (O'Neill, HMC-CS-2014-0905: a 128-bit linear congruential generator, XSL-RR output),
+whose stream numpy promises to keep (NEP 19), read as little-endian parts. Values are made of them by integer
+arithmetic, powers of two and single IEEE 754 additions, never by a `Generator` distribution or a function of a math
+library, which may differ from build to build.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """How quiet the rest of a row must be for one loud element to hold nearly all the energy."""
 
-LOUD = 6  # exponent of the loud element: its square fits every format but float8
+LOUD = 6  # exponent of the loud element: its square fits every format but float8_e4m3fn
 
 
 def quiet_exponent(size: int) -> int:

@@ -167,6 +167,7 @@ def cases(
         residuals = setup.residual_format.round(lines)
         lines = _moved_on(lines, setup) if added is None else added
     xs = setup.x_format.round(lines)
+    unread = _zeros((setup.rows, setup.width), setup.residual_format)
     count = len(xs) // setup.lines_per_case
     for index in range(count):
         block = slice(index * setup.lines_per_case, (index + 1) * setup.lines_per_case)
@@ -176,9 +177,7 @@ def cases(
             x=_folded(xs[block], setup),
             gain=setup.gains if gain is None else gain,
             bias=setup.bias,
-            residual=_zeros((setup.rows, setup.width), setup.residual_format)
-            if residuals is None
-            else _folded(residuals[block], setup),
+            residual=unread if residuals is None else _folded(residuals[block], setup),
         )
 
 

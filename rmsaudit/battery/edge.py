@@ -21,6 +21,7 @@ from rmsaudit.semantics.scope import group_size, statistic_size
 
 VERSION = 1
 REVEALS = ("input_clamp", "prescale", "statistic_algorithm", "compute_dtype", "accumulate_dtype", "mean_scaling")
+MOST = 16  # rows; where there are more kinds, the last ones are left out
 ALWAYS = ("float16", "float32", "bfloat16")  # beside the compute and accumulate dtypes of both sides
 
 
@@ -37,7 +38,7 @@ def build(setup: Setup) -> Iterator[Case | Skipped]:
     if not rows:
         yield Skipped("edge", f"no square of a {setup.format.held} value overflows")
         return
-    count = setup.lines(at_least=min(len(rows), 16))
+    count = setup.lines(at_least=min(len(rows), MOST))
     draw = setup.draw("edge")
     positions = draw.below(setup.size, count)
     lines = np.copysign(setup.format.draft.type(1), draw.binade(count, setup.size))

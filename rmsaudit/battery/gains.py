@@ -47,10 +47,10 @@ def _gains(setup: Setup) -> Iterator[tuple[str, Array]]:
     yield "near 0", fmt.round(around * powers_of_two(-3 - column % 4, fmt))
     steps = draw.integers(min(8, 1 << max(fmt.precision - 3, 0)), width)
     yield "near 1", fmt.round(1 + steps * powers_of_two(1 - fmt.precision, fmt))
-    yield (
-        "above 16",
-        fmt.round(np.where(column % 2, around * 16, 16 - np.abs(steps) * powers_of_two(4 - fmt.precision, fmt))),
-    )
+    below = 16 - np.abs(steps) * powers_of_two(4 - fmt.precision, fmt)
+    yield "above 16", fmt.round(np.where(column % 2, around * 16, below))
     yield "all different", distinct_gains(width, fmt, draw)
-    lowest = max(-27, fmt.smallest_exponent)
+    lowest = max(
+        min(-27, -3 - fmt.precision), fmt.smallest_exponent
+    )  # lost in float32 too, and in the gain's own dtype
     yield "lost beside 1", fmt.round(around * powers_of_two(lowest + column % (-7 - lowest), fmt))

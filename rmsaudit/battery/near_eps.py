@@ -31,10 +31,8 @@ def build(setup: Setup) -> Iterator[Case | Skipped]:
         centre = _centre(spec, setup.rows)
         if centre is None:
             continue
-        low, high = (
-            max(centre - REACH, setup.format.smallest_exponent),
-            min(centre + REACH, setup.format.max_exponent - 1),
-        )
+        low = max(centre - REACH, setup.format.smallest_exponent)
+        high = min(centre + REACH, setup.format.max_exponent - 1)
         if low > high:
             unreachable.append(_says(side, spec, centre, setup))
         elif (low, high) not in windows:

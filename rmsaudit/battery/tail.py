@@ -32,6 +32,7 @@ def _lines(setup: Setup) -> Array:
     draw = setup.draw("tail", f"width {setup.width}")
     lines = draw.bell(count, size) * powers_of_two(quiet_exponent(size), setup.format)
     loud = draw.binade(count, LONGEST) * powers_of_two(LOUD, setup.format)
-    for length in range(1, min(LONGEST, size) + 1):
-        lines[length - 1 :: LONGEST, -length:] = loud[length - 1 :: LONGEST, :length]
+    for longest in range(LONGEST):
+        length = min(longest + 1, size)
+        lines[longest::LONGEST, -length:] = loud[longest::LONGEST, :length]
     return lines

@@ -15,7 +15,7 @@ REVEALS = ("eps_placement", "statistic_dtype", "prescale", "bias")
 
 
 def build(setup: Setup) -> Iterator[Case | Skipped]:
-    """One case: +0, −0 and both in turn, row after row."""
+    """Rows of +0, of −0 and of both, in turn."""
     lines = np.zeros((setup.lines(at_least=3), setup.size), dtype=setup.format.draft)
     lines[1::3] = -0.0
     lines[2::3, ::2] = -0.0

@@ -134,7 +134,7 @@ def _missing_key(key: str, field: _Field) -> str:
 
 def _with_keys(keys: Iterable[str], joint: str = " with the keys ") -> str:
     known = tuple(keys)
-    return joint + ", ".join(known) if len(known) <= FEW_KEYS else ""
+    return joint + ", ".join(known) if 0 < len(known) <= FEW_KEYS else ""
 
 
 def _wrong_shape(node: Node, says: str, problems: Problems) -> Any:
@@ -210,7 +210,11 @@ def _read_fixed(node: Node, name: str, problems: Problems, *, readers: tuple[Rea
     if not isinstance(node, Sequence):
         return _wrong_shape(node, f"{name} must be a list of {len(readers)}", problems)
     if len(node.items) != len(readers):
-        problems.add(node.mark, f"{name} must have {len(readers)} items, and has {len(node.items)}", "wrong-length")
+        problems.add(
+            node.mark,
+            f"{name} must have {len(readers)} items, and has {len(node.items)}; write as many",
+            "wrong-length",
+        )
         return FAILED
     values = tuple(
         read(item, f"{name}[{index}]", problems)
@@ -269,8 +273,10 @@ def _read_union(node: Node, name: str, problems: Problems, *, union: _Union) -> 
             return node.text
     if union.scalars or union.words:
         return _read_scalar(node, name, problems, read=partial(_first_that_reads, union=union))
-    shape = f"a mapping{_with_keys(_keys_of(union.models))}" if union.models else "a list"
-    return _wrong_shape(node, f"{name} must be {shape}", problems)
+    shapes = ["a list"] if union.items else []
+    if union.models or union.table:
+        shapes.append(f"a mapping{_with_keys(_keys_of(union.models))}")
+    return _wrong_shape(node, f"{name} must be {' or '.join(shapes)}", problems)
 
 
 def _first_that_reads(node: Node, *, union: _Union) -> Any:

@@ -120,14 +120,13 @@ def _read_eps(node: Node) -> float:
 
 
 def _read_dtype(node: Node, *, words: tuple[str, ...]) -> str:
-    known = (*FORMATS, *ALIASES, *words)
     if not isinstance(node, Scalar):
-        return scalars.word(node, known)
+        return scalars.word(node, FORMATS)
     if node.text in words:
         return node.text
     if (dtype := canonical(node.text)) is not None:
         return dtype
-    advice = did_you_mean(node.text, known) or f"there are {', '.join(FORMATS)}"
+    advice = did_you_mean(node.text, (*FORMATS, *ALIASES)) or f"there are {', '.join((*FORMATS, *words))}"
     raise Refused(f"cannot be {quoted(node.text)}, which is no dtype; {advice}", "unknown-dtype")
 
 

@@ -9,7 +9,7 @@ from rmsaudit.errors import InputProblem, Problem
 MOST_PROBLEMS = 100  # of one file; a hostile one could hold millions
 LONGEST_QUOTE = 60
 LONGEST_COMPARED = 128  # characters of a word that is looked up among known ones; difflib takes their square
-NEAR = 0.7  # difflib's ratio from which a word counts as a slip of the pen
+NEAR = 0.65  # difflib's ratio from which a word counts as a slip of the pen
 
 
 class Refused(Exception):

@@ -6,7 +6,6 @@ are quoted.
 """
 
 import re
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,24 @@ from typing import Any
 import yaml
 
 from rmsaudit.documents.binding import read_model
+from rmsaudit.documents.nodes import Scalar
+from rmsaudit.documents.scalars import NULLS
 from rmsaudit.documents.source import read_source
 from rmsaudit.documents.writing import write_beside_and_rename
 from rmsaudit.errors import InputProblem, Problem
-from rmsaudit.record import AcceptanceRecord, plain
+from rmsaudit.record import SCHEMA, AcceptanceRecord, plain
 
 HEADER = "# yaml-language-server: $schema={schema}\n"
 SCHEMA_URL = "https://raw.githubusercontent.com/rmsaudit/rmsaudit/main/schemas/record.schema.json"
 LINE = 120
+DETAIL = 2  # levels below which a mapping may run over several lines
+LONGEST_KEY = 18  # of those that stand before a mapping
 _LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0o[0-7]+|0x[0-9a-fA-F]+")
 
 
 def to_text(record: AcceptanceRecord) -> str:
     """The record as YAML, ending in a newline."""
-    node = _Dumper(StringIO()).represent_data(plain(record))
+    node = _Dumper(StringIO(), sort_keys=False).represent_data(plain(record))
     _lay_out(node, depth=0)
     body = yaml.serialize(node, Dumper=_Dumper, width=LINE, allow_unicode=True)
     return HEADER.format(schema=SCHEMA_URL) + body
@@ -44,13 +47,19 @@ def write_record(path: Path, record: AcceptanceRecord) -> None:
 
 
 def refuse_to_overwrite_a_decision(path: Path) -> None:
-    """Raises InputProblem where `path` holds something that must not be lost: a reviewed record, or no record at
-    all."""
+    """Raises InputProblem where `path` holds something that must not be lost: a reviewed record, or no record at all."""
     if not path.exists():
         return
-    decision = read_record(path).review.decision
-    if decision is not None:
-        says = f"this record has been reviewed (decision: {decision}) and is not overwritten; give another --out"
+    try:
+        tree = read_source(path)
+        schema, decision = tree.at("schema"), tree.at("review", "decision")
+    except InputProblem:
+        schema = decision = None
+    if not (isinstance(schema, Scalar) and schema.text == SCHEMA):
+        says = "this file is no record, and is not overwritten; move it away, or give another --out"
+        raise InputProblem([Problem(path=str(path), says=says, kind="not-a-record")])
+    if isinstance(decision, Scalar) and decision.text not in NULLS:
+        says = f"this record has been reviewed (decision: {decision.text}) and is not overwritten; give another --out"
         raise InputProblem([Problem(path=str(path), says=says, kind="reviewed-record")])
 
 
@@ -91,20 +100,24 @@ def float_text(value: float) -> str:
     return f"{mantissa}e{sign}{exponent.lstrip('+-'):0>2}"
 
 
-def _lay_out(node: yaml.Node, depth: int) -> bool:
-    """Sets flow style on every collection that fits on one line and holds no long text. Returns whether it is flat."""
+def _lay_out(node: yaml.Node, depth: int, *, in_list: bool = False) -> bool:
+    """Sets flow style on what is short, and on lists, list items and details without long text. Returns whether it did."""
     if not isinstance(node, yaml.CollectionNode):
         return not (isinstance(node, yaml.ScalarNode) and node.style == ">")
-    children = [v for pair in node.value for v in pair[1:]] if isinstance(node, yaml.MappingNode) else node.value
-    flat = all(list(map(partial(_lay_out, depth=depth + 1), children)))  # every child is laid out, also after a no
-    fits = not node.value or _flow_length(node) + 2 * depth + 24 <= LINE
-    node.flow_style = depth > 0 and flat and fits
+    listing = isinstance(node, yaml.SequenceNode)
+    children = node.value if listing else [value for _, value in node.value]
+    flat = [_lay_out(child, depth + 1, in_list=listing) for child in children]
+    fits = _flow_length(node) + 2 * depth + LONGEST_KEY <= LINE
+    numbers = listing and not any(isinstance(child, yaml.MappingNode) for child in children)
+    detail = in_list or depth > DETAIL
+    node.flow_style = depth > 0 and all(flat) and (fits or numbers or detail)
     return node.flow_style
 
 
 def _flow_length(node: yaml.Node) -> int:
+    """About how many characters the node takes on one line."""
     if isinstance(node, yaml.ScalarNode):
-        return len(node.value) + 2
+        return len(node.value) + (2 if node.style or ": " in node.value else 0)
     if isinstance(node, yaml.MappingNode):
-        return 2 + sum(_flow_length(k) + _flow_length(v) + 2 for k, v in node.value)
-    return 2 + sum(_flow_length(item) for item in node.value)
+        return sum(_flow_length(k) + _flow_length(v) + 4 for k, v in node.value)
+    return sum(_flow_length(item) + 2 for item in node.value)

@@ -117,7 +117,7 @@ def word(node: Node, choices: Iterable[str]) -> str:
     if len(known) == 1:
         raise Refused(f"{says}; write {known[0]}", _WORD.kind)
     advice = did_you_mean(scalar.text, known), f"one of {', '.join(known)}" if len(known) <= FEW_CHOICES else ""
-    raise Refused(f"{says}; {' '.join(filter(None, advice))}", _WORD.kind)
+    raise Refused(f"{says}; {' '.join(filter(None, advice)) or 'write another word'}", _WORD.kind)
 
 
 def plain_value(node: Node) -> Any:

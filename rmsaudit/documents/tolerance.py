@@ -62,8 +62,8 @@ def _check_words(policy: Policy, tree: Tree, problems: Problems, categories: tup
     for index, row in enumerate(policy.rules):
         dtype, category = row.when.output_dtype, row.when.category
         if dtype is not None and dtype not in FORMATS:
-            says = _unknown(dtype, "dtype", FORMATS)
-            problems.add(_mark(tree, "rules", index, "when", "output_dtype"), says, "unknown-dtype")
+            unknown = _unknown(dtype, "dtype", FORMATS)
+            problems.add(_mark(tree, "rules", index, "when", "output_dtype"), unknown, "unknown-dtype")
         elif dtype is not None and (says := inexpressible(row, dtype)):
             problems.add(_mark(tree, "rules", index, "rtol"), says, "below-resolution")
         _check_category(category, _mark(tree, "rules", index, "when", "category"), problems, categories)

@@ -1,17 +1,19 @@
 """onnx_graph: where the norms of an ONNX graph are, where each one's eps stands, and what has to be fed to it.
 
-Works on a plain picture of a graph, so that it needs no ONNX package; `onnx_child` draws that picture. A norm is one
-operator (RMSNormalization and its kin), or a chain: a square, its mean, eps, a root, and the product with what was squared.
+Works on a plain picture of a graph, which `onnx_child` draws, and so needs no ONNX package. A norm is one operator
+(RMSNormalization and its kin), or a chain: a square, its mean, eps, a root, and the product with what was squared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from rmsaudit.arrays import round_to
+from rmsaudit.formats import FORMATS
 
 
 class UnclearModel(ValueError):
@@ -37,7 +39,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """What is known of a tensor: dtype as ONNX spells it unless it is one of our words; None for what is not known."""
+    """What is known of a tensor. dtype: our word where it is one of ours, else ONNX's; None for what is not known."""
 
     dtype: str | None = None
     shape: tuple[int | None, ...] | None = None
@@ -58,7 +60,7 @@ class Constant(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """A graph: its nodes in order, its true inputs (not the constants), outputs, constants, and what is known of tensors."""
+    """A graph: nodes in order, inputs that have to be fed, outputs, constants, and what is known of other tensors."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
@@ -106,9 +108,9 @@ class FoundEps:
 
 @dataclass(frozen=True, kw_only=True)
 class Norm:
-    """One norm. nodes: those that it consists of, the first being its name-giver. x, residual, gain, bias: its operands.
+    """One norm. nodes: those that it consists of. x, residual, gain, bias: its operands, by tensor.
 
-    added: where x is a sum made just before, its two terms. center: the mean is subtracted first.
+    added_before: a vector that is added to x as well. center: the mean is subtracted first.
     """
 
     kind: str
@@ -118,8 +120,14 @@ class Norm:
     gain: str | None = None
     residual: str | None = None
     bias: str | None = None
+    added_before: str | None = None
     eps: FoundEps | None = None
     center: bool = False
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        """Everything that its nodes make."""
+        return frozenset(name for node in self.nodes for name in node.outputs)
 
     def __str__(self) -> str:
         named = [node.name for node in self.nodes if node.name]
@@ -148,6 +156,9 @@ OPERATORS = {
     "SkipSimplifiedLayerNormalization": _Operator(residual=1, gain=2, added_before=3, epsilon=1e-12),
     "SkipLayerNormalization": _Operator(residual=1, gain=2, bias=3, added_before=4, epsilon=1e-12, center=True),
 }
+# by whether the root has been taken, and whether it is of the sum
+_ADDED = {(False, False): "inside_sqrt", (False, True): "inside_sum", (True, False): "outside_sqrt"}
+_FLOOR = {(True, False): "floor_rms", (True, True): "floor_norm"}
 _PASSING = {"Cast", "CastLike", "Identity"}
 _RESHAPING = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"}
 _STATISTICS = {"ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2"}
@@ -187,8 +198,6 @@ def _operator(graph: Graph, node: Node) -> Norm:
     def operand(index: int | None) -> str | None:
         return node.inputs[index] or None if index is not None and index < len(node.inputs) else None
 
-    if extra := operand(kind.added_before):
-        raise UnclearModel(f"{node} has the input {extra!r}, added before the norm, for which there is no operand here")
     tail = _Tail(graph, node.outputs[0], gain=operand(kind.gain), bias=operand(kind.bias))
     return Norm(
         kind=node.op,
@@ -198,6 +207,7 @@ def _operator(graph: Graph, node: Node) -> Norm:
         gain=tail.gain,
         residual=operand(kind.residual),
         bias=tail.bias,
+        added_before=operand(kind.added_before),
         eps=_attribute(node, kind.epsilon),
         center=kind.center,
     )
@@ -212,13 +222,17 @@ def _attribute(node: Node, default: float) -> FoundEps:
 
 
 def shortest(value: float, dtype: str) -> float:
-    """The shortest decimal that rounds to what `value` rounds to in `dtype`: 1e-05 for 9.999999747378752e-06 in float32."""
-    used = round_to(np.float64(value), dtype).astype(np.float64)
-    for digits in range(17):
-        near = float(f"{float(used):.{digits}e}")
-        if round_to(np.float64(near), dtype).astype(np.float64) == used:
-            return near
-    return float(used)
+    """The shortest decimal that is `value` in `dtype`: 1e-05 for 9.999999747378752e-06 in float32."""
+    if dtype not in FORMATS:
+        return value
+    used = rounded(value, dtype)
+    nearer = (float(f"{used:.{digits}e}") for digits in range(17))
+    return next((near for near in nearer if rounded(near, dtype) == used), used)
+
+
+def rounded(value: float, dtype: str) -> float:
+    """`value` as `dtype` holds it."""
+    return float(round_to(np.asarray(value, np.float64), dtype))
 
 
 # --- what follows a norm ---------------------------------------------------------------------------------------------
@@ -282,9 +296,9 @@ def constant(graph: Graph, tensor: str) -> tuple[float, str, tuple[str, ...]] | 
     """The value, dtype and trail of a tensor that holds one constant number, through casts and reshapes; or None."""
     held = graph.constants.get(tensor)
     if held is not None:
-        if held.element is None or held.dtype not in _FLOATS:
+        if held.element is None or held.dtype is None:
             return None
-        return held.element, str(held.dtype), (f"constant {tensor!r}",)
+        return held.element, held.dtype, (f"constant {tensor!r}",)
     node = graph.producers.get(tensor)
     if node is None or node.op not in _PASSING | _RESHAPING:
         return None
@@ -293,12 +307,9 @@ def constant(graph: Graph, tensor: str) -> tuple[float, str, tuple[str, ...]] | 
         return found
     value, _, trail = found
     dtype = graph.value(tensor).dtype
-    if dtype not in _FLOATS:
+    if dtype not in FORMATS:
         return None
-    return float(round_to(np.float64(value), str(dtype))), str(dtype), (*trail, f"cast to {dtype} by {node}")
-
-
-_FLOATS = frozenset(FORMATS)
+    return rounded(value, dtype), dtype, (*trail, f"cast to {dtype} by {node}")
 
 
 # --- a chain of operators --------------------------------------------------------------------------------------------
@@ -309,6 +320,8 @@ class _Chain:
 
     def __init__(self, graph: Graph, statistic: Node) -> None:
         self.graph = graph
+        self.source = self.centered = ""
+        self.has_x = False
         self.nodes = [statistic]
         self.is_sum = statistic.op != "ReduceMean"
         self.rooted = statistic.op == "ReduceL2"
@@ -389,8 +402,6 @@ class _Chain:
             tensor = node.outputs[0]
         return None
 
-    has_x = False
-
     def _meets(self, node: Node, tensor: str, other: str) -> bool:
         """Takes in the product (or quotient) with x or with the gain."""
         divides = node.op == "Div"
@@ -424,8 +435,6 @@ class _Chain:
                 return False, None
         return True, gain
 
-    centered: str | None = None
-
     def _steps(self, node: Node, tensor: str, others: list[str]) -> bool:
         """Takes in one step between the statistic and its inverse root. False where it is no such step."""
         numbers = [self._number(other) for other in others]
@@ -454,15 +463,12 @@ class _Chain:
         found = constant(self.graph, tensor)
         assert found is not None
         value, dtype, trail = found
-        added = {(False, False): "inside_sqrt", (False, True): "inside_sum"}.get(
-            (self.rooted, self.is_sum), "outside_sqrt"
-        )
-        floor = {(True, False): "floor_rms", (True, True): "floor_norm"}.get((self.rooted, self.is_sum))
-        used = "added by" if node.op == "Add" else "a lower limit in"
+        placements = _ADDED if node.op == "Add" else _FLOOR
+        used = "added by" if node.op == "Add" else "the lower limit of"
         self.eps = FoundEps(
             value=shortest(value, dtype),
             dtype=dtype,
-            placement=added if node.op == "Add" else floor,
+            placement=placements.get((self.rooted, self.is_sum)),
             trail=(*trail, f"{used} {node}"),
         )
 
@@ -509,25 +515,156 @@ class Plan:
 def plan(graph: Graph, wish: Wish) -> Plan:
     """What has to be fed where to run the norm that is wished for. Raises UnclearModel with the way out."""
     for tensor in (wish.output, wish.x, wish.gain, wish.residual, wish.bias):
-        if tensor is not None and not _exists(graph, tensor):
-            raise UnclearModel(f"has no tensor {tensor!r}{_nearest(tensor, graph)}")
-    norm = _chosen(graph, wish)
-    plain = all(node.op in _PLAIN for node in graph.nodes) and len(find_norms(graph)) <= 1
+        if tensor is not None:
+            _require(graph, tensor)
+    norms = find_norms(graph)
+    norm = _chosen(graph, norms, wish)
+    plain = len(norms) <= 1 and all(node.op in _PLAIN for node in graph.nodes)
     if norm is None and not plain and (wish.x is None or wish.output is None):
-        raise UnclearModel("holds no norm that is recognised here; name its tensors with `x:` and `output:`")
-    output = (
-        wish.output or (_graph_output(graph, norm) if plain else None) or (norm.output if norm else graph.outputs[0])
-    )
-    found = _operands(graph, norm, plain) | {name: tensor for name in OPERANDS if (tensor := getattr(wish, name))}
-    if "x" not in found:
-        raise UnclearModel(f"has the inputs {', '.join(map(repr, graph.inputs))}; say which one is x with `x:`")
+        raise UnclearModel("holds no norm that is recognised; name the tensors of one with `x:` and `output:`")
+    output = wish.output or (_graph_output(graph, norm) if plain or norm is None else norm.output)
+    found = _by_shape(graph) if norm is None else _by_norm(graph, norm)
+    found |= {name: tensor for name in OPERANDS if (tensor := getattr(wish, name))}
+    if "x" not in found or found["x"] in graph.constants:
+        raise UnclearModel(f"has the inputs {_list(graph.inputs)}; say which one is x with `x:`")
     own = {name: tensor for name, tensor in found.items() if tensor in graph.constants}
-    feeds = {name: tensor for name, tensor in found.items() if tensor not in own}
+    feeds = {name: tensor for name, tensor in found.items() if name not in own}
     nodes, missing = _needed(graph, output, set(feeds.values()))
     if missing:
-        operands = ", ".join(f"{name}: {tensor}" for name, tensor in feeds.items())
+        known = ", ".join(f"{name} is {tensor!r}" for name, tensor in feeds.items())
         raise UnclearModel(
-            f"needs {', '.join(map(repr, missing))} as well, beside {operands}; say what is what, or name a norm with `node:`"
+            f"needs {_list(missing)} as well, where {known}; say what it is, or name a norm with `node:`"
         )
     whole = set(feeds.values()) == set(graph.inputs) and output in graph.outputs
     return Plan(norm=norm, feeds=feeds, own=own, output=output, nodes=nodes, whole=whole)
+
+
+def _require(graph: Graph, tensor: str) -> None:
+    known = [*graph.inputs, *graph.constants, *graph.producers]
+    if tensor not in known:
+        near = get_close_matches(tensor, known, n=3)
+        raise UnclearModel(f"has no tensor {tensor!r}{'; the nearest are ' + _list(near) if near else ''}")
+
+
+def _list(names: Collection[str]) -> str:
+    shown = ", ".join(map(repr, list(names)[:8]))
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown
+
+
+def _chosen(graph: Graph, norms: tuple[Norm, ...], wish: Wish) -> Norm | None:
+    """The norm that is meant; None where the graph holds none."""
+    meant = norms
+    if wish.node is not None:
+        meant = tuple(norm for norm in norms if any(node.name == wish.node for node in norm.nodes))
+        if not meant:
+            raise UnclearModel(f"has no norm with a node {wish.node!r}; {_told(norms)}")
+    if wish.output is not None:
+        meant = _leading_to(graph, meant, wish)
+    if len(meant) > 1:
+        raise UnclearModel(f"holds {len(meant)} norms; name one with `node:` or `output:`; {_told(meant)}")
+    if not meant:
+        return None
+    if meant[0].added_before:
+        says = f"adds {meant[0].added_before!r} to x before its norm, for which there is no operand"
+        raise UnclearModel(f"{says}; name another norm with `node:`")
+    return meant[0]
+
+
+def _leading_to(graph: Graph, norms: tuple[Norm, ...], wish: Wish) -> tuple[Norm, ...]:
+    """The norms that make the wished output themselves, or else all that it depends on."""
+    at_it = tuple(norm for norm in norms if wish.output in norm.tensors)
+    if at_it:
+        return at_it
+    nodes, _ = _needed(graph, wish.output or "", {wish.x} if wish.x else set())
+    made = {name for node in nodes for name in node.outputs}
+    return tuple(norm for norm in norms if norm.output in made)
+
+
+def _told(norms: Collection[Norm]) -> str:
+    if not norms:
+        return "it holds none that is recognised"
+    shown = "; ".join(map(str, list(norms)[:20]))
+    return f"it holds {shown}" + (f"; and {len(norms) - 20} more" if len(norms) > 20 else "")
+
+
+def _graph_output(graph: Graph, norm: Norm | None) -> str:
+    """The one output of the graph, or the first that comes from the norm."""
+    if len(graph.outputs) == 1:
+        return graph.outputs[0]
+    for output in graph.outputs if norm else ():
+        nodes, _ = _needed(graph, output, set())
+        if norm and any(norm.output in node.outputs[:1] for node in nodes):
+            return output
+    raise UnclearModel(f"has the outputs {_list(graph.outputs)}; say which one is meant with `output:`")
+
+
+def _by_norm(graph: Graph, norm: Norm) -> dict[str, str]:
+    """The tensors to feed as a norm's operands: inputs of the graph where they lead to it directly, else its own."""
+    found = {"x": _lead(graph, norm.x)}
+    if norm.residual is not None:
+        found["residual"] = _lead(graph, norm.residual)
+    elif terms := _added_inputs(graph, norm.x):
+        found["x"], found["residual"] = terms
+    for name, tensor in (("gain", norm.gain), ("bias", norm.bias)):
+        if tensor is not None:
+            found[name] = vector_root(graph, tensor) or tensor
+    return found
+
+
+def _lead(graph: Graph, tensor: str) -> str:
+    """The graph's input that becomes `tensor` by casts and reshapes alone; else what it is before its casts."""
+    before = at = tensor
+    only_casts = True
+    while (node := graph.producers.get(at)) and node.op in _PASSING | _RESHAPING:
+        at = node.inputs[0]
+        only_casts = only_casts and node.op in _PASSING
+        before = at if only_casts else before
+    return at if at in graph.inputs else before
+
+
+def _added_inputs(graph: Graph, tensor: str) -> tuple[str, str] | None:
+    """x and residual where `tensor` is the sum of two inputs of the graph, each of which may be cast or reshaped."""
+    node = graph.producers.get(_lead(graph, tensor))
+    if node is None or node.op != "Add":
+        return None
+    first, second = (_lead(graph, term) for term in node.inputs)
+    if first == second or first not in graph.inputs or second not in graph.inputs:
+        return None
+    return (second, first) if _is_named(first, "residual") else (first, second)
+
+
+def _is_named(tensor: str, operand: str) -> bool:
+    return tensor.lower() in NAMES[operand]
+
+
+def _by_shape(graph: Graph) -> dict[str, str]:
+    """The inputs of a graph in which no norm was recognised, by their names and their number of axes."""
+    axes = {name: len(shape) for name in graph.inputs if (shape := graph.value(name).shape) is not None}
+    vectors = [name for name in graph.inputs if axes.get(name) == 1]
+    found: dict[str, str] = {}
+    for operand, of_one_axis in (("residual", False), ("bias", True), ("x", False), ("gain", True)):
+        left = [name for name in graph.inputs if (name in vectors) is of_one_axis and name not in found.values()]
+        named = [name for name in left if _is_named(name, operand)]
+        if len(named) == 1:
+            found[operand] = named[0]
+        elif len(left) == 1 and operand in ("x", "gain"):
+            found[operand] = left[0]
+    return found
+
+
+def _needed(graph: Graph, output: str, fed: set[str]) -> tuple[tuple[Node, ...], list[str]]:
+    """The nodes between what is fed and `output`, in graph order, and the inputs that are needed without being fed."""
+    missing, makers = [], set()
+    todo, seen = [output], set(fed)
+    while todo:
+        tensor = todo.pop()
+        if not tensor or tensor in seen:
+            continue
+        seen.add(tensor)
+        node = graph.producers.get(tensor)
+        if node is not None:
+            makers.add(id(node))
+            todo += node.inputs
+        elif tensor not in graph.constants:
+            missing.append(tensor)
+    return tuple(node for node in graph.nodes if id(node) in makers), missing

@@ -337,11 +337,14 @@ class Framework:
             top = self.package.split(".")[0]
             says = f"is declared with arrays: {self.name}, which its Python does not have: python -m pip install {top}"
             raise Unusable(says) from None
-        self.use_device()
+        try:
+            self.use_device()
+        except Exception as error:
+            raise Unusable(f"cannot use device: {device}: {short(error)}") from None
 
     def use_device(self) -> None:
         if self.device != "cpu":
-            raise Unusable(f"is declared with device: {self.device}, but arrays: {self.name} are always on the cpu")
+            raise ValueError(f"arrays: {self.name} are always on the cpu")
 
     @property
     def name(self) -> str:
@@ -722,6 +725,8 @@ class Code:
         self.request = request
         self.framework = FRAMEWORKS[request["arrays"]](request["device"])  # before the user's folder is on the path
         self.target = self.find(self.imported(), request["name"])
+        if request["file"] is None:
+            self.note_source()
         self.layer: tuple[str, Any] | None = None
         usual = (["$x"], {}) if self.is_layer else fitted(self.target)
         self.arguments = as_call(request["call"]) or usual
@@ -745,12 +750,7 @@ class Code:
         home, path = self.request["home"], self.request["file"]
         if path is None:
             sys.path.append(home)
-            module = importlib.import_module(self.request["module"])
-            self.teller.code_file = getattr(module, "__file__", None) or ""
-            file = pathlib.Path(self.teller.code_file)
-            if file.is_file():
-                self.digests[self.request["module"]] = hashlib.sha256(file.read_bytes()).hexdigest()
-            return module
+            return importlib.import_module(self.request["module"])
         sys.path.insert(0, str(pathlib.Path(path).parent))
         return self.run_file(pathlib.Path(path))
 
@@ -783,6 +783,13 @@ class Code:
         if not callable(target):
             raise Unusable(f"cannot be called: it is a {type(target).__name__}")
         return target
+
+    def note_source(self) -> None:
+        """Which file of a package defines the target, which may be re-exported from elsewhere, and its digest."""
+        with contextlib.suppress(TypeError, OSError, AttributeError):  # compiled
+            path = inspect.getsourcefile(inspect.unwrap(self.target)) or ""
+            self.digests[self.target.__module__] = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+            self.teller.code_file = path
 
     def note_versions(self) -> None:
         """Versions of what is loaded and can change numbers: the framework, numpy, the target's own package."""

@@ -55,7 +55,8 @@ def _scanned(reference: Array, candidate: Array) -> Tally:
 
 def _scan_everything(tally: Tally) -> None:
     for start in range(0, tally.reference.size, BLOCK):
-        tally.examine(np.arange(start, min(start + BLOCK, tally.reference.size)))
+        block = slice(start, start + BLOCK)
+        tally.examine(start + np.arange(tally.reference[block].size), tally.reference[block], tally.candidate[block])
 
 
 def _scan_screened(tally: Tally) -> None:
@@ -63,47 +64,49 @@ def _scan_screened(tally: Tally) -> None:
     screen, dense, waiting = _Screen(tally.reference, tally.candidate), DensePath(tally), _Waiting(tally)
     for start in range(0, tally.reference.size, _SCREENED):
         left = screen.differs(start)
-        if not dense.examine(start, left):
-            screen.add_nonfinite(start, left)
-        waiting.add(start + np.flatnonzero(left))
+        count = np.count_nonzero(left)
+        if count >= dense.many and dense.examine(start, left):
+            count = np.count_nonzero(left)
+        elif not screen.finite(start):
+            count = screen.add_nonfinite(left)
+        if count:
+            waiting.add(start + np.flatnonzero(left))
     dense.settle()
     waiting.settle()
 
 
 class _Waiting:
-    """Elements that wait for the general path, which is quicker on many at a time."""
+    """Elements that wait for the general path, which is quicker on many at a time; picked while the cache has them."""
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
-        self.indices: list[Array] = []
+        self.picked: list[tuple[Array, Array, Array]] = []
         self.count = 0
 
     def add(self, at: Array) -> None:
-        self.indices.append(at)
+        self.picked.append((at, self.tally.reference[at], self.tally.candidate[at]))
         self.count += at.size
         if self.count >= BLOCK:
             self.settle()
 
     def settle(self) -> None:
-        together = np.concatenate([np.empty(0, dtype=np.int64), *self.indices])
-        for start in range(0, together.size, BLOCK):
-            self.tally.examine(together[start : start + BLOCK])
-        self.indices.clear()
+        if self.picked:
+            self.tally.examine(*map(np.concatenate, zip(*self.picked, strict=True)))
+        self.picked.clear()
         self.count = 0
 
 
 class _Screen:
-    """Finds the elements of a block that differ in bits or have a reference that is not finite."""
+    """Looks at bits: which elements differ in them, and which references are not finite."""
 
     def __init__(self, reference: Array, candidate: Array) -> None:
         word = word_of(reference)
         self.values = reference if word in ("float32", "float64") else None  # numpy's isfinite is quick for these
         self.reference, self.candidate = bits(reference), bits(candidate)
         self.magnitude = bits_of(word).type((1 << (FORMATS[word].bits - 1)) - 1)
-        largest = round_to(np.array([FORMATS[word].max]), word)
-        self.first_not_finite = bits(largest)[0] + 1
+        self.first_not_finite = bits(round_to(np.array([FORMATS[word].max]), word))[0] + 1
         size = min(_SCREENED, reference.size)
-        self.mask, self.finite = np.empty((2, size), dtype=bool)
+        self.mask, self.is_finite = np.empty((2, size), dtype=bool)
         self.scratch = np.empty(size, dtype=self.reference.dtype)
 
     def differs(self, start: int) -> Array:
@@ -111,17 +114,21 @@ class _Screen:
         reference, candidate = (side[start : start + _SCREENED] for side in (self.reference, self.candidate))
         return np.not_equal(reference, candidate, out=self.mask[: reference.size])
 
-    def add_nonfinite(self, start: int, mask: Array) -> None:
-        """Adds the elements whose reference is not finite to a mask over the elements from `start` on."""
-        block = slice(start, start + mask.size)
-        finite = self.finite[: mask.size]
+    def finite(self, start: int) -> bool:
+        """Whether every reference from `start` on is finite."""
+        reference = self.reference[start : start + _SCREENED]
+        finite = self.is_finite[: reference.size]
         if self.values is not None:
-            np.isfinite(self.values[block], out=finite)
+            np.isfinite(self.values[start : start + _SCREENED], out=finite)
         else:
-            magnitudes = np.bitwise_and(self.reference[block], self.magnitude, out=self.scratch[: mask.size])
+            magnitudes = np.bitwise_and(reference, self.magnitude, out=self.scratch[: reference.size])
             np.less(magnitudes, self.first_not_finite, out=finite)
-        if not finite.all():
-            np.greater_equal(mask, finite, out=mask)  # differs, or not finite
+        return bool(finite.all())
+
+    def add_nonfinite(self, mask: Array) -> int:
+        """Adds the elements that `finite` has just found not to be to a mask over the same ones; how many there are then."""
+        np.greater_equal(mask, self.is_finite[: mask.size], out=mask)  # set, or not finite
+        return int(np.count_nonzero(mask))
 
 
 class _Places:

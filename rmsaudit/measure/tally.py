@@ -27,20 +27,21 @@ class Tally:
         self.zero_reference, self.zero_error, self.zero_at = 0, 0.0, NOWHERE
         self.prefilter = Prefilter()
 
-    def examine(self, index: Array) -> None:
-        """Takes in the elements at `index` (int64, any order)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # differences beyond float64; NaN in casts
-            reference, candidate = (side[index].astype(np.float64) for side in (self.reference, self.candidate))
-            finite = np.isfinite(reference) & np.isfinite(candidate)
-            if not finite.all():
-                self._classify(index[~finite], reference[~finite], candidate[~finite])
-                index, reference, candidate = index[finite], reference[finite], candidate[finite]
-            unequal = reference != candidate
-            if not unequal.all():
-                self.signed_zero += int(np.count_nonzero(~unequal & (np.signbit(reference) != np.signbit(candidate))))
-                index, reference, candidate = index[unequal], reference[unequal], candidate[unequal]
-            if index.size:
-                self._count(index, reference, candidate)
+    def examine(self, at: Array, reference: Array, candidate: Array) -> None:
+        """Takes in the elements at flat index `at` (int64, any order), which both sides have as given, in their own dtypes.
+
+        To be used under np.errstate(all="ignore").
+        """
+        wide_reference, wide_candidate = reference.astype(np.float64), candidate.astype(np.float64)
+        finite = np.isfinite(wide_reference) & np.isfinite(wide_candidate)
+        if not finite.all():
+            self._classify(at[~finite], wide_reference[~finite], wide_candidate[~finite])
+        unequal = wide_reference != wide_candidate
+        self.signed_zero += int(np.count_nonzero(~unequal & (np.signbit(wide_reference) != np.signbit(wide_candidate))))
+        which = finite & unequal
+        if which.any():
+            steps = ulp_distance(reference[which], candidate[which])
+            self._count(at[which], steps, wide_reference[which], wide_candidate[which])
 
     def offer_ulp(self, steps: int, index: int) -> None:
         """Remembers the first of the elements that are most steps apart."""
@@ -51,10 +52,9 @@ class Tally:
         """Takes finite unequal elements over non-zero references (float64) into the prefilter."""
         self.prefilter.offer(_error(reference, candidate), np.abs(reference), index)
 
-    def _count(self, index: Array, reference: Array, candidate: Array) -> None:
+    def _count(self, index: Array, steps: Array, reference: Array, candidate: Array) -> None:
         self.differing += index.size
         self.candidate_larger += int(np.count_nonzero(np.abs(candidate) > np.abs(reference)))
-        steps = ulp_distance(self.reference[index], self.candidate[index])
         largest = steps.max()
         self.offer_ulp(int(largest), int(index[steps == largest].min()))
         over_zero = reference == 0

@@ -16,7 +16,7 @@ from rmsaudit.oracle import float64_tier, output_clamp
 from rmsaudit.oracle.double_double_tier import factors
 from rmsaudit.oracle.environment import require_ieee
 from rmsaudit.oracle.float64_tier import Block
-from rmsaudit.oracle.formula import Formula, formula
+from rmsaudit.oracle.formulas import Formula, formula
 from rmsaudit.oracle.leftovers import settle
 from rmsaudit.oracle.rows import Rows
 from rmsaudit.oracle.tiers import Tiers
@@ -81,7 +81,9 @@ class _Pass:
             self.residual = unfold(self.residual, question)
         gain, bias = _stored(operands.gain, question.gain_dtype), _stored(operands.bias, question.bias_dtype)
         self.gain, self.bias = self._feature(gain), self._feature(bias)
-        self.factor = self._feature(None if gain is None else _factor(question, gain))
+        factor = None if gain is None else _factor(question, gain)
+        self.factor = self._feature(factor)
+        self.beyond_float64 = self._feature(float64_tier.is_out_of_range(factor, bias))
         self.values = np.zeros(self.x.shape, dtype=dtype_of(dtype))
         self.approx = np.zeros(self.x.shape) if with_approx else None
         self.edge = output_clamp.edge_of(question, dtype)
@@ -92,7 +94,7 @@ class _Pass:
         return unfold_feature(values.astype(np.float64), self.shape[0], self.question)
 
     def run(self) -> Answer:
-        screens = float64_tier.applies(self.question, self.dtype)
+        screens = float64_tier.applies(self.question, self.x.shape[-1], self.dtype)
         tiers = Tiers()
         for place in _blocks(self.x.shape):
             open_ = self._screen(place) if screens else np.ones(self.x[place].shape, dtype=bool)
@@ -111,7 +113,7 @@ class _Pass:
         self.values[place] = output_clamp.limited(screened.values, self.edge)
         if self.approx is not None:
             self.approx[place] = screened.approx
-        return screened.open_
+        return screened.open_ if self.beyond_float64 is None else screened.open_ | (_at(self.beyond_float64, place) != 0)
 
     def _settle(self, place: "_Place", open_: Array) -> Tiers:
         """The later tiers on those rows of a block that have something open."""

@@ -12,7 +12,7 @@ import numpy as np
 from rmsaudit import double_double as dd
 from rmsaudit.arrays import Array
 from rmsaudit.double_double import DoubleDouble
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 from rmsaudit.oracle.scaled import FAR_BELOW, U2, ZERO, Scaled, add, constant, exact, multiply, normalised
 
 _DROPPED = -480  # numbers 2^480 times smaller than the row's largest would underflow when squared

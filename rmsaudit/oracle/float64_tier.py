@@ -14,14 +14,14 @@ import numpy as np
 
 from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to, word_of
 from rmsaudit.formats import FORMATS
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 from rmsaudit.semantics.scope import statistic_size
 
 U = 2.0**-53
 _CHUNK = 128  # elements summed first; with sums of sums, a term takes part in fewer additions
 _UP = 1.0 + 2.0**-20
 _SAFE_SQUARE, _SAFE_FACTOR = 2.0**900, 2.0**450
-_USEFUL = 2.0**-10  # a larger relative error would certify nothing, and is outside the first-order bounds
+_USEFUL = 2.0**-24  # rows with a larger relative error are left alone: up to here `_UP` covers the terms of second order
 _THROUGH_FLOAT32 = 2.0**-23  # twice the rounding to float32, 2^-24
 _TINY = 2.0**-560  # more than all that underflow can do to an output, in absolute terms
 _DIRECT = ("float32", "float16")  # numpy rounds float64 to these at once; others go through float32
@@ -54,13 +54,13 @@ class _Rows(NamedTuple):
     trusted: Array
 
 
-def applies(formula: Formula, word: str) -> bool:
+def applies(formula: Formula, size: int, word: str) -> bool:
     """Whether float64 is any use: not for float64 results, and not where a numerator may cancel after a rounding.
 
     x · gain + residual is such a sum, unless the product is exact (24 + 24 bits, no offset); so is the residual on a clamped x
     whose limit is no float64.
     """
-    if FORMATS[word].bits > 32:
+    if FORMATS[word].bits > 32 or not statistic_size(size, formula):
         return False
     if formula.residual_dtype is None:
         return True
@@ -68,6 +68,17 @@ def applies(formula: Formula, word: str) -> bool:
     product_is_exact = not formula.gain_first or (exact_product and not formula.gain_offset)
     limit = formula.input_clamp
     return product_is_exact and (limit is None or Fraction(float(limit)) == limit)
+
+
+def is_out_of_range(factor: Array | None, bias: Array | None) -> Array | None:
+    """[width]: features that this tier leaves alone, NaN and infinities among them; None if there are none."""
+    beyond = np.zeros(1, dtype=bool)
+    if factor is not None:
+        magnitude = np.abs(factor)
+        beyond = beyond | ~((magnitude == 0) | ((magnitude > 1 / _SAFE_SQUARE) & (magnitude < _SAFE_SQUARE)))
+    if bias is not None:
+        beyond = beyond | ~np.isfinite(bias)
+    return beyond if beyond.any() else None
 
 
 def screen(formula: Formula, block: Block, word: str, *, with_approx: bool) -> Screened:

@@ -24,7 +24,7 @@ import numpy as np
 from rmsaudit.arrays import Array
 from rmsaudit.formats import Format
 from rmsaudit.oracle import positions
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 from rmsaudit.semantics.scope import statistic_size
 
 

@@ -12,7 +12,7 @@ from rmsaudit.oracle import double_double_tier as tier2
 from rmsaudit.oracle import integer_tier as tier3
 from rmsaudit.oracle import output_clamp, positions, row_factor, rules
 from rmsaudit.oracle.double_double_tier import Common
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 from rmsaudit.oracle.integer_tier import ExactRow, Fixed
 from rmsaudit.oracle.row_factor import Interval, Row
 from rmsaudit.oracle.rows import Rows
@@ -53,7 +53,7 @@ def settle(formula: Formula, rows: Rows, wanted: Array, word: str) -> Settled:
     open_ = asked & ((bits(brackets.lower) != bits(brackets.upper)) | ~work.has_factor)
     for row, column in zip(*np.nonzero(open_), strict=True):
         decided = work.exactly(int(row), int(column), brackets)
-        values[row, column] = output_clamp.limited(decided, edge)
+        values[row, column] = output_clamp.limited(decided, edge)[0]
     integers = int(np.count_nonzero(open_))
     tiers = Tiers(
         by_rule=int(np.count_nonzero(by_rule)),
@@ -126,7 +126,7 @@ class _Leftovers:
     @cached_property
     def common(self) -> Common:
         """What the statistic needs of the values: all of them under a mean or a largest magnitude, else those that enter."""
-        whole = self.formula.center or self.formula.prescale
+        whole = self.formula.center or self.formula.prescale or not self.entering
         return tier2.over_common_exponent(self.values if whole else self.values.at(np.s_[:, : self.entering]))
 
     @cached_property
@@ -142,6 +142,9 @@ class _Leftovers:
     @cached_property
     def total(self) -> tuple[Common, int]:
         """Σ of squares, and by what it is too large: k² (or n²) where it is of k·x − Σx."""
+        if not self.entering:
+            nothing = np.zeros((self.shape[0], 1))
+            return Common(nothing, nothing, nothing, 2 * self.common.exponent), 1
         entering = self.common.leading(self.entering)
         if self.formula.statistic == "variance":
             return tier2.sum_of_squares(tier2.times_count_minus_sum(entering)), self.entering**2
@@ -163,7 +166,7 @@ class _Leftovers:
     @cached_property
     def total_is_zero(self) -> Array:
         """[rows, 1], exactly: about a mean, whole numbers say so where double-double cannot."""
-        if not (self.formula.center or self.formula.statistic == "variance"):
+        if not self.entering or not (self.formula.center or self.formula.statistic == "variance"):
             return self.values.at(np.s_[:, : self.entering]).is_zero().all(axis=-1, keepdims=True)
         zero = self.is_constant.copy()
         for row in np.nonzero(~zero & ~self.total_is_certain)[0]:
@@ -195,7 +198,7 @@ class _Leftovers:
     def value_classes(self) -> Array:
         x = self.rows.x
         if self.formula.input_clamp is not None:
-            x = self.finite.x * float(self.formula.input_clamp > 0) + np.where(np.isnan(x), x, 0.0)
+            x = np.where(np.isnan(x), x, self.finite.x * float(self.formula.input_clamp > 0))
         classes = rules.class_of(x)
         if self.formula.gain_first and self.factor_classes is not None:
             classes = classes * self.factor_classes
@@ -216,15 +219,19 @@ class _Leftovers:
         return np.where(np.isfinite(gain), total, gain)
 
     def _with_signs(self, classes: Array, level: Array, divisors: Array, factor: Array | None) -> Array:
-        """Centred classes with the true signs of x − mean, in rows where an infinite result needs them."""
-        needed = (divisors == 0) & ~level
+        """Centred classes with the true signs of x − mean, where the sign of an infinite or zero result hangs on them."""
+        needed = np.isfinite(classes) & ~level & ((divisors == 0) | (self.formula.post_scale == 0))
         if factor is not None:
-            needed = needed | np.isinf(np.broadcast_to(factor, self.shape)).any(axis=-1, keepdims=True)
-        needed = needed & np.isfinite(classes).all(axis=-1, keepdims=True)
-        for row in np.nonzero(needed)[0]:
-            exact = self.exact(int(row))
-            classes[row] = [np.sign(exact.numerator(column)) for column in range(self.size)]
-        return classes
+            needed |= np.isfinite(classes) & ~level & ((factor == 0) | np.isinf(factor))
+        if not needed.any():
+            return classes
+        certain = self.numerators.is_certainly_nonzero()
+        signed = np.where(needed & certain, np.copysign(1.0, self.numerators.hi), classes)
+        for row, column in zip(*np.nonzero(needed & ~certain), strict=True):
+            deviation = self.exact(int(row)).numerator(int(column))
+            value = self.value_classes[row, column]
+            signed[row, column] = np.sign(deviation) if deviation else (value if value == 0 else 0.0)
+        return signed
 
     # --- tier 2
 

@@ -9,7 +9,7 @@ import numpy as np
 from rmsaudit.arrays import Array, bits, bits_of, word_of
 from rmsaudit.formats import FORMATS
 from rmsaudit.oracle import positions
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 
 
 def edge_of(formula: Formula, word: str) -> int | None:

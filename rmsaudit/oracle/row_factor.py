@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import isqrt, ldexp
 from typing import NamedTuple
 
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 
 _UNIT = 256  # binary places; a mean square is rarely below 2^-100 of the largest square, and 106 bits are wanted of it
 _WANTED = 160  # significant bits of the quotient

@@ -6,7 +6,7 @@ from typing import overload
 import numpy as np
 
 from rmsaudit.arrays import Array
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 
 _LARGEST = float(np.finfo(np.float64).max)
 

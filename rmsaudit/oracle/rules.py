@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rmsaudit.arrays import Array
-from rmsaudit.oracle.formula import Formula
+from rmsaudit.oracle.formulas import Formula
 
 
 class Ruled(NamedTuple):
@@ -58,12 +58,15 @@ def prescaled(formula: Formula, numerators: Array) -> Array:
 def centred(formula: Formula, numerators: Array, is_constant: Array) -> Array:
     """The classes after the mean is subtracted; is_constant[rows, 1]: whether all of the row are one number.
 
-    The sign of what is left of a finite number is not known here: it stays that of the number itself.
+    In other rows, what is left of a finite number counts as ordinary, and its sign is not known here. In constant ones x − x
+    is +0; but a mean of zeros is +0 unless all are −0, and −0 − 0 is −0.
     """
     if not formula.center:
         return numerators
     spoiled = ~np.isfinite(numerators).all(axis=-1, keepdims=True)
-    return np.where(spoiled, np.nan, np.where(is_constant, 0.0, numerators))
+    negative_zero = (numerators == 0) & np.signbit(numerators)
+    zero = np.where(negative_zero & ~negative_zero.all(axis=-1, keepdims=True), -0.0, 0.0)
+    return np.where(spoiled, np.nan, np.where(is_constant, zero, 1.0))
 
 
 def divisor(formula: Formula, entering: Array, total_is_zero: Array) -> Array:

@@ -128,7 +128,7 @@ def _results(record: AcceptanceRecord) -> RenderableType:
         ("q/eps", ""),
         *last,
     )
-    for name, result in by_severity(record.results):
+    for name, result in record.results.items():
         color = {"rejected": "red", "accepted_with_waiver": "yellow"}.get(result.verdict, "")
         table.add_row(
             Text(name, style=color),
@@ -146,17 +146,6 @@ def _results(record: AcceptanceRecord) -> RenderableType:
             ),
         )
     return Padding(table, (0, 0, 0, 2))
-
-
-def by_severity(results: dict[str, CategoryResult]) -> list[tuple[str, CategoryResult]]:
-    """Worst first: rejected before accepted, then by non-finite mismatches, ulp and share."""
-
-    def severity(item: tuple[str, CategoryResult]) -> tuple[int, int, int, float]:
-        result = item[1]
-        rank = {"rejected": 0, "accepted_with_waiver": 1}.get(result.verdict, 2)
-        return rank, -result.nonfinite.mismatched, -result.max_ulp, -result.differing_share
-
-    return sorted(results.items(), key=severity)
 
 
 def _bar(ulp: int, dtype: str) -> str:
@@ -200,23 +189,21 @@ def _smallest(result: CategoryResult) -> str:
 def _worst(record: AcceptanceRecord) -> list[RenderableType]:
     """The rejected categories' reasons, and the one element to look at first."""
     lines: list[RenderableType] = []
-    for name, result in by_severity(record.results):
+    for name, result in record.results.items():
         if result.verdict == "rejected" and result.because:
             lines.append(Padding(Text(f"{name}: {result.because}"), (0, 0, 0, 2)))
-    shown = [(name, result) for name, result in by_severity(record.results) if result.worst][:1]
-    for name, result in shown:
-        worst = result.worst[0]
+    name, worst = next(((name, r.worst) for name, r in record.results.items() if r.worst), ("", None))
+    if worst is not None:
         case = f", {worst.case}" if worst.case else ""
-        lines.append(
-            Padding(
-                Text(
-                    f"worst element: {name}{case}, row {worst.row}, column {worst.column}: input {number(worst.input)},"
-                    f" reference {number(worst.reference)}, candidate {number(worst.candidate)},"
-                    f" oracle {number(worst.oracle)}"
-                ),
-                (0, 0, 0, 2),
-            )
-        )
+        values = {
+            "input": worst.input,
+            "reference": worst.reference,
+            "candidate": worst.candidate,
+            "oracle": worst.oracle,
+        }
+        shown = ", ".join(f"{what} {number(value)}" for what, value in values.items())
+        where = f"worst element: {name}{case}, row {worst.row}, column {worst.column}: {shown}"
+        lines.append(Padding(Text(where), (0, 0, 0, 2)))
     return lines
 
 

@@ -31,6 +31,12 @@ def test_the_last_one_to_four_columns_hold_the_energy(make_setup, width):
     assert loud.tolist() == [1, 2, 3, 4] * 4
 
 
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_rows_shorter_than_the_tail_are_loud_altogether_or_at_the_end(make_setup, width):
+    ((_, (case, *_)),) = tail(make_setup(width=width))
+    assert (np.abs(case.x[:, -1]) >= 64).all()
+
+
 def test_widths_that_a_side_cannot_take_are_said_to_be_missing(make_setup):
     (_, cases), missing = tail(make_setup(candidate={"groups": 4}))
     assert [case.width for case in cases] == [64]

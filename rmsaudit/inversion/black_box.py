@@ -1,0 +1,51 @@
+"""A black box: something that can be asked for the norm of any rows, under any gains, and perhaps under any eps."""
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from rmsaudit.arrays import Array
+from rmsaudit.case import Case
+from rmsaudit.emulator import emulate
+from rmsaudit.loaders import Observation, Ran, Side
+from rmsaudit.loaders.python import PythonSide, Returned
+from rmsaudit.loaders.spec import Declared
+from rmsaudit.semantics.resolve import fitted
+
+
+class Run(Protocol):
+    """run(x[rows, width], gain[width], eps) is the output [rows, width]. eps None: the box's own.
+
+    Arrays carry their dtypes. Raises CannotAsk for a question that the box does not take (a width, an eps).
+    """
+
+    def __call__(self, x: Array, gain: Array, eps: float | None, /) -> Array: ...
+
+
+class CannotAsk(Exception):  # noqa: N818 - an answer that there is none, not a fault
+    """The box has no answer to this question, and why."""
+
+
+def of_side(side: Side) -> Run:
+    """A loaded side as a black box; residual and bias are zeros. Only specs and Python code take another eps."""
+
+    def run(x: Array, gain: Array, eps: float | None, /) -> Array:
+        case = Case(category="probe", label="", x=x, gain=gain, bias=np.zeros_like(gain), residual=np.zeros_like(x))
+        observed = _observe(side, case, eps)
+        if isinstance(observed, Ran | Returned):
+            return observed.output
+        raise CannotAsk(observed.says)
+
+    return run
+
+
+def _observe(side: Side, case: Case, eps: float | None) -> Observation | Returned:
+    match side:
+        case _ if eps is None:
+            return side.observe(case)
+        case PythonSide():
+            return side.call(case, eps=eps)
+        case Declared():
+            return Ran(emulate(replace(fitted(side.spec, case.width), eps=eps), case))
+    raise CannotAsk("its eps cannot be set from outside")

@@ -1,0 +1,47 @@
+"""Every file in ok/ is read in silence; every file in err/ is refused with exactly the lines beside it."""
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rmsaudit.documents.implementation import read_implementation
+from rmsaudit.errors import InputProblem
+
+IMPLEMENTATIONS = Path(__file__).parents[2] / "fixtures" / "implementations"
+OK = sorted(path.stem for path in (IMPLEMENTATIONS / "ok").glob("*.yaml"))
+ERR = sorted(path.stem for path in (IMPLEMENTATIONS / "err").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def _in_fixtures(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(fixtures)  # so that the paths in messages are the same everywhere
+
+
+@pytest.mark.parametrize("name", OK)
+def test_ok_is_silent(name: str) -> None:
+    read_implementation(Path(f"implementations/ok/{name}.yaml"), {})
+
+
+@pytest.mark.parametrize("name", ERR)
+def test_err_says_what_stands_beside_it(name: str) -> None:
+    said = Path(f"implementations/err/{name}.out").read_text(encoding="utf-8")
+    with pytest.raises(InputProblem) as caught:
+        read_implementation(Path(f"implementations/err/{name}.yaml"), {})
+    assert f"{caught.value}\n" == said
+
+
+def test_every_pair_is_whole() -> None:
+    assert ERR == sorted(path.stem for path in (IMPLEMENTATIONS / "err").glob("*.out"))
+    assert len(OK) > 10
+    assert len(ERR) > 90
+
+
+def test_the_files_they_point_to_are_what_the_script_makes(make_files: ModuleType) -> None:
+    made = make_files.build()
+    stored = {
+        path.relative_to(IMPLEMENTATIONS / "files").as_posix(): path.read_bytes()
+        for path in (IMPLEMENTATIONS / "files").rglob("*")
+        if path.is_file()
+    }
+    assert stored == made

@@ -1,0 +1,205 @@
+"""ONNX: Runtime's operators, the specification's function body, and ONNX's own evaluator, each against its preset."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnx.backend.test.case.node import collect_testcases
+from onnx.reference import ReferenceEvaluator
+
+from rmsaudit.arrays import Array, round_to, word_of
+from rmsaudit.documents.preset import read_preset
+from rmsaudit.emulator import emulate_arrays
+from rmsaudit.semantics.resolve import resolve
+
+pytestmark = [
+    pytest.mark.frameworks,
+    pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"),  # from inside the evaluator
+    pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:divide by zero encountered:RuntimeWarning"),
+]
+
+Live = Callable[[Array, Array], Array]
+
+ONNX_DTYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+EPS = 1e-5
+SIMPLIFIED = "onnxruntime-simplified-layer-normalization"
+SKIP = "onnxruntime-skip-simplified-layer-normalization"
+
+
+def one_node(operator: str, x: Array, gain: Array) -> onnx.ModelProto:
+    """A model of one normalisation over the last axis, with a second input for the operator that adds a residual."""
+    adds = operator.startswith("Skip")
+    domain = "com.microsoft" if adds else ""
+    attributes: dict[str, Any] = {"epsilon": EPS} if adds else {"epsilon": EPS, "axis": -1}
+    inputs = ["x", "residual", "gain"] if adds else ["x", "gain"]
+    dtypes = {"x": ONNX_DTYPES[word_of(x)], "residual": ONNX_DTYPES[word_of(x)], "gain": ONNX_DTYPES[word_of(gain)]}
+    shapes = {"x": x.shape, "residual": x.shape, "gain": gain.shape}
+    graph = helper.make_graph(
+        [helper.make_node(operator, inputs, ["y"], domain=domain, **attributes)],
+        "one node",
+        [helper.make_tensor_value_info(name, dtypes[name], shapes[name]) for name in inputs],
+        [helper.make_tensor_value_info("y", dtypes["gain"], x.shape)],
+    )
+    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def by_runtime(operator: str, residual: Array | None = None) -> Live:
+    def live(x: Array, gain: Array) -> Array:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        model = one_node(operator, x, gain).SerializeToString()
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        feeds = {"x": x, "gain": gain}
+        if operator.startswith("Skip"):
+            feeds["residual"] = np.zeros_like(x) if residual is None else residual
+        (y,) = session.run(["y"], feeds)
+        return y
+
+    return live
+
+
+def by_evaluator(x: Array, gain: Array) -> Array:
+    (y,) = ReferenceEvaluator(one_node("RMSNormalization", x, gain)).run(None, {"x": x, "gain": gain})
+    return y
+
+
+def by_function_body(x: Array, gain: Array) -> Array:
+    """The operator as its own definition spells it out in sixteen smaller ones."""
+    node = one_node("RMSNormalization", x, gain).graph.node[0]
+    types = [
+        helper.make_tensor_type_proto(ONNX_DTYPES[word_of(array)], array.shape).SerializeToString()
+        for array in (x, gain)
+    ]
+    schema = onnx.defs.get_schema("RMSNormalization", 23)
+    body = onnx.FunctionProto.FromString(schema.get_context_dependent_function(node.SerializeToString(), types))
+    attributes = {"axis": -1, "epsilon": EPS, "stash_type": 1}
+    (y,) = ReferenceEvaluator(body).run(None, dict(zip(body.input, (x, gain), strict=True)), attributes=attributes)
+    return y
+
+
+# --- ONNX Runtime -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["float32", "float16"])
+@pytest.mark.parametrize("operator", ["SimplifiedLayerNormalization", "RMSNormalization"])
+def test_runtime_rms_normalization(agrees_on_exact_rows: Any, operator: str, word: str) -> None:
+    agrees_on_exact_rows(SIMPLIFIED, by_runtime(operator), (word, word))
+
+
+@pytest.mark.parametrize("dtypes", [("float16", "float32"), ("float32", "float16")], ids="-".join)
+def test_runtime_mixed_dtypes_give_that_of_the_gain(agrees_on_exact_rows: Any, dtypes: tuple[str, str]) -> None:
+    agrees_on_exact_rows(SIMPLIFIED, by_runtime("SimplifiedLayerNormalization"), dtypes)
+
+
+@pytest.mark.parametrize("word", ["float32", "float16"])
+def test_runtime_skip_normalization(agrees_on_exact_rows: Any, word: str) -> None:
+    agrees_on_exact_rows(SKIP, by_runtime("SkipSimplifiedLayerNormalization"), (word, word))
+
+
+@pytest.mark.parametrize("word", ["float32", "float16"])
+def test_runtime_adds_the_residual_unrounded(word: str) -> None:
+    """Both operands are whole multiples of 2^-10 below 2^8, so that the sum is exact in float32 and not in float16."""
+    rng = np.random.default_rng(0)
+    x = round_to(rng.integers(-200, 201, size=(12, 64)).astype(np.float64), word)
+    residual = round_to(rng.integers(-200, 201, size=(12, 64)) / 1024, word)
+    gain = round_to(1 + rng.standard_normal(64), word)
+    values = {**read_preset(SKIP).values, "width": 64, "input_dtype": word}
+    spec = resolve({**values, "accumulate_order": "pairwise"})
+    live = by_runtime("SkipSimplifiedLayerNormalization", residual)(x, gain)
+    got = emulate_arrays(spec, x, gain, np.zeros_like(gain), residual)
+    if word == "float16":  # squares of such sums round in float32, in an order that is not ours: no more than an ulp
+        assert (np.abs(got.view(np.int16).astype(int) - live.view(np.int16)) <= 1).all()
+        assert (got != live).mean() < 0.01
+        rounded = resolve({**values, "statistic_source": "rounded", "numerator_source": "rounded"})
+        assert (emulate_arrays(rounded, x, gain, np.zeros_like(gain), residual) != live).mean() > 0.1
+    else:
+        np.testing.assert_allclose(got, live, rtol=2.0**-22)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 15])
+def test_runtime_divides_in_rows_of_fewer_than_16(agrees_on_exact_rows: Any, width: int) -> None:
+    rng = np.random.default_rng(width)
+    x = round_to(rng.integers(-200, 201, size=(24, width)).astype(np.float64), "float32")
+    gain = round_to(1 + rng.standard_normal(width), "float32")
+    live = by_runtime("SimplifiedLayerNormalization")(x, gain)
+    values = {**read_preset(SIMPLIFIED).values, "width": width}
+    results = {
+        inverse: emulate_arrays(resolve({**values, "inverse": inverse}), x, gain, gain, x)
+        for inverse in ("divide_by_sqrt", "reciprocal_of_sqrt")
+    }
+    np.testing.assert_array_equal(results["divide_by_sqrt"], live)
+    assert (results["reciprocal_of_sqrt"] != live).any()
+
+
+@pytest.mark.parametrize("changes", [{"inverse": "divide_by_sqrt"}, {"association": "x*(i*g)"}, {"eps": 1.1e-5}])
+def test_another_norm_is_noticed(agrees_on_exact_rows: Any, changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="differ"):
+        agrees_on_exact_rows(SIMPLIFIED, by_runtime("RMSNormalization"), ("float32", "float32"), **changes)
+
+
+# --- the specification and its evaluator ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["float32", "float16", "bfloat16"])
+def test_the_function_body(agrees_on_exact_rows: Any, word: str) -> None:
+    agrees_on_exact_rows("onnx-rms-normalization-23", by_function_body, (word, word))
+
+
+def test_the_body_rounds_where_the_runtime_does_not(agrees_on_exact_rows: Any) -> None:
+    """In half precision the specification's own body and ONNX Runtime give different bits."""
+    with pytest.raises(AssertionError, match="differ"):
+        agrees_on_exact_rows("onnx-rms-normalization-23", by_runtime("RMSNormalization"), ("float16", "float16"))
+
+
+@pytest.mark.parametrize("gain_word", ["float32", "float16"])
+def test_the_evaluator_in_float32(agrees_on_exact_rows: Any, gain_word: str) -> None:
+    agrees_on_exact_rows("onnx-reference-evaluator", by_evaluator, ("float32", gain_word))
+
+
+@pytest.mark.parametrize("word", ["float16", "bfloat16"])
+def test_the_evaluator_in_16_bits_up_to_what_numpy_promotes(word: str) -> None:
+    """Squares and mean are rounded as declared. From the addition of eps on, numpy 2 computes in float32 (eps arrives as a
+    float32 scalar), which no preset can say yet; done so by hand, the bits are equal."""
+    rng = np.random.default_rng(0)
+    x = round_to(rng.integers(-15, 16, size=(24, 64)).astype(np.float64), word)
+    gain = round_to(1 + rng.standard_normal(64), word)
+    squares = x * x
+    mean = squares.astype(np.float32).sum(axis=1, keepdims=True) / np.float32(64)
+    inverse = np.float32(1) / np.sqrt(mean.astype(x.dtype).astype(np.float32) + np.float32(EPS))
+    want = (x.astype(np.float32) * inverse * gain.astype(np.float32)).astype(x.dtype)
+    np.testing.assert_array_equal(by_evaluator(x, gain).astype(np.float64), want.astype(np.float64))
+
+
+def test_half_precision_squares_overflow_in_the_evaluator_and_not_in_the_runtime() -> None:
+    x, gain = np.float16([[256, 256]]), np.float16([1, 1])
+    assert by_evaluator(x, gain).tolist() == [[0.0, 0.0]]
+    assert by_runtime("RMSNormalization")(x, gain).tolist() == [[1.0, 1.0]]
+    for preset, value in (("onnx-reference-evaluator", 0.0), (SIMPLIFIED, 1.0), ("onnx-rms-normalization-23", 1.0)):
+        spec = resolve({**read_preset(preset).values, "width": 2, "input_dtype": "float16"})
+        assert emulate_arrays(spec, x, gain, gain, x).tolist() == [[value, value]]
+
+
+def node_cases() -> list[Any]:
+    return [case for case in collect_testcases("RMSNormalization") if not case.name.endswith("_expanded")]
+
+
+@pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
+def test_the_cases_that_onnx_publishes(case: Any) -> None:
+    """Axes before the last are rows here, and the axes normalised over are one row's width."""
+    ((inputs, (wanted,)),) = case.data_sets
+    x, gain = inputs
+    attributes = {a.name: helper.get_attribute_value(a) for a in case.model.graph.node[0].attribute}
+    axis = attributes.get("axis", -1) % x.ndim
+    rows, width = int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))
+    declared = {"width": width, "eps": attributes.get("epsilon", EPS)}
+    spec = resolve({**read_preset("onnx-rms-normalization-23").values, **declared})
+    flat = x.reshape(rows, width)
+    got = emulate_arrays(spec, flat, gain.reshape(width), gain.reshape(width), flat).reshape(x.shape)
+    # Rows of at most 120 elements: half an ulp for each addition, root, division and product is far more than enough.
+    np.testing.assert_allclose(got, wanted, rtol=120 * 2.0**-24)
