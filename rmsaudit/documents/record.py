@@ -108,9 +108,9 @@ def _lay_out(node: yaml.Node, depth: int, *, in_list: bool = False) -> bool:
     children = node.value if listing else [value for _, value in node.value]
     flat = [_lay_out(child, depth + 1, in_list=listing) for child in children]
     fits = _flow_length(node) + 2 * depth + LONGEST_KEY <= LINE
-    numbers = listing and not any(isinstance(child, yaml.MappingNode) for child in children)
-    detail = in_list or depth > DETAIL
-    node.flow_style = depth > 0 and all(flat) and (fits or numbers or detail)
+    plain_inside = not any(isinstance(child, yaml.MappingNode) for child in children)
+    wraps = plain_inside and (listing or in_list or depth > DETAIL)
+    node.flow_style = depth > 0 and all(flat) and (fits or wraps)
     return node.flow_style
 
 

@@ -49,6 +49,7 @@ def _worded(details: Any, node: Node, name: str) -> tuple[str, str]:
         stands = quoted(node.text) if isinstance(node, Scalar) else details["input"]
         return f"{name} must be {side} {context[limit]:g}, and it is {stands}; write another number", "out-of-range"
     if kind in ("too_short", "string_too_short"):
-        return f"{name} has too little in it; write at least {context['min_length']}", "too-short"
+        least = context["min_length"]
+        return f"{name} is {'empty' if least == 1 else 'too short'}; write at least {least}", "too-short"
     says = str(context["error"]) if kind == "value_error" else details["msg"]
     return f"{name}: {says}", kind.replace("_", "-")

@@ -59,6 +59,10 @@ class Probes:
         """The smallest scale at which rows still differ from those of a larger one: one pair of the smallest value."""
         return self._format.smallest_exponent - log2(self.width / 2) / 2
 
+    def ordinary(self, count: int) -> Array:
+        """Balanced rows at about unit scale, no two at the same."""
+        return self.balanced(np.arange(count) / count, "ordinary")
+
     def shifted(self, count: int) -> tuple[Array, Array]:
         """Rows whose mean is 0, of eighths up to 15/8, and the same rows with 8 added to every element; 7 bits at most."""
         draw = self._draw("shifted")

@@ -131,7 +131,7 @@ waivers:
         "6:23: atol must be at least 0, and it is `-1`; write another number [out-of-range]",
         "7:5: rules[4] must be a mapping with the keys atol, max_ulp, rule, and `ulp` stands here; write it out, or leave"
         " the key out [wrong-shape]",
-        "10:12: owner has too little in it; write at least 1 [too-short]",
+        "10:13: owner is empty; write at least 1 [too-short]",
         "10:25: expires must be a date, and `2027-13-01` is in no calendar; write a day such as 2027-03-01 [not-a-date]",
     ]
 
@@ -142,7 +142,7 @@ def test_a_document_of_another_type_is_reported_as_that_alone() -> None:
     ]
     assert problems(Policy, "rules: []\n") == [
         "1:1: schema is missing; add `schema: test/policy/1` [missing-key]",
-        "1:8: rules has too little in it; write at least 1 [too-short]",
+        "1:8: rules is empty; write at least 1 [too-short]",
     ]
 
 
