@@ -149,7 +149,10 @@ class _Work:
         )
 
     def skip(self, skipped: Skipped) -> None:
-        self.fed[skipped.name] = BatteryCategory(skipped=skipped.reason)
+        """Notes a category, or the part of one that has just run, that could not be built."""
+        before = self.fed.get(skipped.name, BatteryCategory())
+        reasons = [reason for reason in (before.skipped, skipped.reason) if reason]
+        self.fed[skipped.name] = before.model_copy(update={"skipped": "; ".join(reasons)})
 
     def run_category(self, category: Category, cases: Iterable[Case]) -> None:
         tally = Tally(category.name)

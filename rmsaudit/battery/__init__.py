@@ -5,20 +5,19 @@ it declares VERSION (raised when its numbers change), REVEALS (the variables tha
 for every pair of sides, SIDES. `build(setup)` yields its cases, and a `Skipped` for what it cannot build. Files whose
 names begin with an underscore are no categories.
 
-Categories come in the order of READING_ORDER: by scale, from nothing to the edge; by shape; about a law; about values
+Categories come in the order of `categories.READING_ORDER`: by scale, from nothing to the edge; by shape; about a law; about values
 that are not finite; about the gain. A category that is not named there comes last.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Literal, Protocol, cast
 
 from rmsaudit.battery._common import CommonFormat, common_format
 from rmsaudit.battery._setup import Setup, Skipped
 from rmsaudit.case import Case
+from rmsaudit.categories import names
 
 __all__ = [
     "VERSION",
@@ -33,12 +32,6 @@ __all__ = [
 ]
 
 VERSION = 1
-
-READING_ORDER = (
-    "zero", "tiny", "near-eps", "ordinary", "constant", "large", "edge",
-    "mixed-scale", "spike", "offset", "blocks", "tail",
-    "exact-sum", "sign", "scale", "nonfinite", "gains",
-)  # fmt: skip
 
 Sides = Literal["any", "running"]
 
@@ -62,13 +55,6 @@ class _Member(Protocol):
     REVEALS: tuple[str, ...]
 
     def build(self, setup: Setup) -> Iterator[Case | Skipped]: ...
-
-
-@cache
-def names() -> tuple[str, ...]:
-    """Every category, in reading order. Imports none of them."""
-    found = {module.name.replace("_", "-") for module in iter_modules(__path__) if not module.name.startswith("_")}
-    return (*(name for name in READING_ORDER if name in found), *sorted(found.difference(READING_ORDER)))
 
 
 def describe(name: str) -> Category:

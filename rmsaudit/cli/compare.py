@@ -212,5 +212,7 @@ def _replay(sides: "list[Implementation]", tolerance: Path | None, digest: str |
     if tolerance is not None and digest is not None:
         files[tolerance] = digest
     given = zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
-    words = [Path(word).name if Path(word) in files else word for before, word in given if "--out" not in (before, word)]
+    words = [
+        Path(word).name if Path(word) in files else word for before, word in given if "--out" not in (before, word)
+    ]
     return Replay(command=shlex.join(["rmsaudit", *words]), inputs={path.name: found for path, found in files.items()})

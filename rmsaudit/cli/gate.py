@@ -20,6 +20,7 @@ def command(record: Path, tolerance: Path, out: Path | None, output_format: str)
     """
     from datetime import UTC, datetime
 
+    from rmsaudit import categories
     from rmsaudit.documents.record import read_record, refuse_to_overwrite_a_decision, write_record
     from rmsaudit.documents.tolerance import read_tolerance, refuse_inexpressible
     from rmsaudit.gate import judge
@@ -28,7 +29,7 @@ def command(record: Path, tolerance: Path, out: Path | None, output_format: str)
     if out is not None:
         refuse_to_overwrite_a_decision(out)
     stored = read_record(record)
-    policy = read_tolerance(tolerance)
+    policy = read_tolerance(tolerance, categories.names())
     refuse_inexpressible(policy, {(name, result.output_dtype) for name, result in stored.results.items()})
     judged = judge(stored, policy.policy, digest=policy.digest, today=datetime.now(UTC).date())
     judged = judged.model_copy(update={"summary": summarise(judged)})

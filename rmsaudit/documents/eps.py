@@ -7,7 +7,7 @@ from pydantic import Field
 
 from rmsaudit.documents.config import eps_of_config
 from rmsaudit.documents.gguf import eps_of_gguf
-from rmsaudit.documents.problems import Refused
+from rmsaudit.documents.problems import Refused, printable
 from rmsaudit.tolerance import Part
 
 CONFIG_NAME = "config.json"
@@ -55,6 +55,6 @@ def find_eps(place: EpsPlace, folder: Path) -> FoundEps:
     try:
         value, key = read(path)
     except Refused as refused:
-        raise Refused(f"{named} {refused.says}", refused.kind) from None
+        raise Refused(f"{printable(named)} {refused.says}", refused.kind) from None
     note = " (shortest decimal of the stored float32)" if isinstance(place, FromGguf) else ""
-    return FoundEps(value, f"{path.name}: {key}{note}")
+    return FoundEps(value, printable(f"{path.name}: {key}{note}"))

@@ -45,7 +45,7 @@ def eps_of_gguf(path: Path) -> tuple[float, str]:
     with opened(path) as file:
         key, kind, value = _find_eps(_Stream(file))
     if kind not in (_FLOAT32, _FLOAT64) or not 0 < value < inf:
-        raise Refused(f"gives {key} as {quoted(f'{value}')}; eps must be a float above 0", "out-of-range")
+        raise Refused(f"gives {quoted(key)} as {quoted(f'{value}')}; eps must be a float above 0", "out-of-range")
     return (shortest_decimal(value) if kind == _FLOAT32 else value), key
 
 
@@ -134,5 +134,5 @@ def _find_eps(stream: _Stream) -> tuple[str, int, Any]:
             found[key] = key, kind, value
         if (wanted := f"{architecture}{EPS_SUFFIX}") in found:
             return found[wanted]
-    says = f"gives no eps; looked for {architecture or '<architecture>'}{EPS_SUFFIX}; write the number"
-    raise Refused(says, "no-eps")
+    key = f"{architecture or '<architecture>'}{EPS_SUFFIX}"
+    raise Refused(f"gives no eps; looked for {quoted(key)}; write the number", "no-eps")

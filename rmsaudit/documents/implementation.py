@@ -18,7 +18,7 @@ from rmsaudit.documents.eps import EpsPlace, find_eps
 from rmsaudit.documents.nodes import Entry, Mark, Tree
 from rmsaudit.documents.norm import NormSection, norm_section
 from rmsaudit.documents.preset import preset_names, read_preset
-from rmsaudit.documents.problems import Refused, did_you_mean, problem_at, quoted
+from rmsaudit.documents.problems import Refused, did_you_mean, printable, problem_at, quoted
 from rmsaudit.documents.source import parse_flag, read_source
 from rmsaudit.documents.tensors import TensorPlace, digest_of, find_tensor
 from rmsaudit.errors import InputProblem, Problem
@@ -170,8 +170,11 @@ def _bind(tree: Tree, problems: list[Problem]) -> ImplementationDocument | None:
     for kind, section in KINDS.items():
         if section is None or (kind == document.kind) == (getattr(document, kind) is not None):
             continue
-        says = f"kind {kind} needs a section {kind}; add it" if kind == document.kind else f"{kind} is for kind: {kind}"
-        problems.append(problem_at(tree.path, tree.mark_of(kind) or tree.mark_of("kind"), says, "section"))
+        if kind == document.kind:
+            mark, says = tree.mark_of("kind"), f"kind {kind} needs a section of that name; add it"
+        else:
+            mark, says = tree.mark_of(kind), f"section {kind} is for kind: {kind}; remove it, or change the kind"
+        problems.append(problem_at(tree.path, mark, says, "section"))
     return document
 
 
@@ -214,7 +217,9 @@ def _gain(document: ImplementationDocument, tree: Tree, folder: Path, problems: 
         return DeclaredGain(place=place, digest=digest_of(place))
     except Refused as refused:
         key = "tensor" if refused.kind in ("no-such-tensor", "unknown-dtype", "not-a-gain") else "file"
-        problems.append(problem_at(tree.path, tree.mark_of("gain", key), f"{file} {refused.says}", refused.kind))
+        problems.append(
+            problem_at(tree.path, tree.mark_of("gain", key), f"{printable(file)} {refused.says}", refused.kind)
+        )
         return None
 
 

@@ -7,7 +7,7 @@ from rmsaudit.documents.nodes import Mark
 from rmsaudit.errors import InputProblem, Problem
 
 MOST_PROBLEMS = 100  # of one file; a hostile one could hold millions
-LONGEST_QUOTE = 60
+LONGEST_QUOTE = 100
 LONGEST_COMPARED = 128  # characters of a word that is looked up among known ones; difflib takes their square
 NEAR = 0.65  # difflib's ratio from which a word counts as a slip of the pen
 
@@ -50,11 +50,12 @@ def problem_at(path: str, mark: Mark | None, says: str, kind: str) -> Problem:
 
 def quoted(text: str) -> str:
     """Foreign text as it may stand in a message: on one line, printable, of bounded length, between backticks."""
-    if len(text) > LONGEST_QUOTE:
-        text = text[: LONGEST_QUOTE - 1] + "…"
-    if not text.isprintable():
-        text = repr(text)[1:-1]
-    return f"`{text}`"
+    return f"`{printable(text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + '…')}`"
+
+
+def printable(text: str) -> str:
+    """Foreign text that cannot begin a line of its own, or reach into a terminal."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:

@@ -57,7 +57,7 @@ def parse_flag(text: str, flag: str) -> Tree:
     """The value of a command-line flag, in the same grammar; its nodes have no marks. Raises InputProblem."""
     problems = Problems(flag)
     if found := _UNPRINTABLE.search(text):
-        problems.add(None, f"holds the character {found[0]!a}; write text", "bad-character")
+        problems.add(None, *_bad_character(found[0]))
         problems.raise_any()
     root = _compose(text, problems, marked=False).root
     problems.raise_any()
@@ -70,12 +70,15 @@ def _decode(data: bytes, problems: Problems) -> str:
     except UnicodeDecodeError as error:
         mark = _mark_of(data[: error.start].decode("utf-8", "replace"))
         problems.add(mark, f"byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8", "not-utf8")
-        text = ""
+        raise InputProblem(problems.found) from None
     if found := _UNPRINTABLE.search(text):
-        mark = _mark_of(text[: found.start()])
-        problems.add(mark, f"character U+{ord(found[0]):04X} cannot stand in YAML; remove it", "bad-character")
-    problems.raise_any()
+        problems.add(_mark_of(text[: found.start()]), *_bad_character(found[0]))
+        raise InputProblem(problems.found)
     return text
+
+
+def _bad_character(character: str) -> tuple[str, str]:
+    return f"character U+{ord(character):04X} cannot stand in a document; remove it", "bad-character"
 
 
 def _mark_of(before: str) -> Mark:
@@ -94,7 +97,7 @@ def _compose(text: str, problems: Problems, *, marked: bool) -> "_Builder":
     except yaml.MarkedYAMLError as error:
         builder.sound = False
         problems.add(builder.mark(error.problem_mark), *_syntax(error))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: escapes and directives, by the parser without libyaml
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # not from libyaml: odd escapes, endless versions
         builder.sound = False
         problems.add(None, f"this is not YAML: {quoted(str(error))}; mend it", "syntax")
     return builder
@@ -153,6 +156,7 @@ class _Builder:
         match event:
             case yaml.ScalarEvent():
                 self._refuse_tag(event)
+                self._refuse_unprintable(event)
                 self._put(Scalar(event.value, plain=not event.style, mark=self.mark(event.start_mark)))
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._refuse_tag(event)
@@ -186,6 +190,11 @@ class _Builder:
         if tag is not None:
             written = tag.replace(YAML_TAGS, "!!", 1)
             self.problems.add(self.mark(event.start_mark), f"tag {quoted(written)} is not read; remove it", "tag")
+
+    def _refuse_unprintable(self, event: yaml.ScalarEvent) -> None:
+        """What could not stand in the file itself, and came by an escape: it would reach the reader's terminal."""
+        if not event.value.isprintable() and (found := _UNPRINTABLE.search(event.value)):
+            self.problems.add(self.mark(event.start_mark), *_bad_character(found[0]))
 
     def _open(self, event: yaml.Event) -> None:
         if len(self._stack) == DEEPEST:

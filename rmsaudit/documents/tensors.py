@@ -61,7 +61,11 @@ def find_tensor(path: Path, name: str) -> TensorPlace:
     places = tensors_in(path)
     if name not in places:
         near = nearest(name, islice(places, MOST_NAMES_COMPARED), count=3)
-        advice = f"nearest: {', '.join(near)}" if near else f"it holds {len(places)} others, none of a similar name"
+        advice = (
+            f"nearest: {', '.join(map(quoted, near))}"
+            if near
+            else f"it holds {len(places)} others, none of a similar name"
+        )
         raise Refused(f"holds no tensor {quoted(name)}; {advice}", "no-such-tensor")
     place = places[name]
     if place.dtype not in FORMATS:

@@ -50,6 +50,7 @@ def _worded(details: Any, node: Node, name: str) -> tuple[str, str]:
         return f"{name} must be {side} {context[limit]:g}, and it is {stands}; write another number", "out-of-range"
     if kind in ("too_short", "string_too_short"):
         least = context["min_length"]
-        return f"{name} is {'empty' if least == 1 else 'too short'}; write at least {least}", "too-short"
+        says = f"{name} is empty; fill it in" if least == 1 else f"{name} is too short; write at least {least}"
+        return says, "too-short"
     says = str(context["error"]) if kind == "value_error" else details["msg"]
     return f"{name}: {says}", kind.replace("_", "-")

@@ -1,5 +1,6 @@
 """The number somebody wrote: the simplest decimal within an interval, and the ways it may have been rounded on the way."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite, log10
@@ -45,15 +46,16 @@ def simplest(lo: float, hi: float) -> Written | None:
         exponent -= 1
 
 
-def written(lo: float, hi: float) -> Written | None:
+def written(lo: float, hi: float, narrow: Sequence[str] = ()) -> Written | None:
     """The likeliest number behind [lo, hi]: a short decimal, one that was rounded to 16 bits, or a named constant.
 
-    A longer story is told only where it saves three digits or more, which is a chance of one in a thousand.
+    narrow: dtypes that it may have been rounded to, likeliest first. A longer story is told only where it saves three
+    digits or more, which is a chance of one in a thousand.
     """
     plain = simplest(lo, hi)
     if plain is None:
         return None
-    stories = [story for story in (_named(lo, hi), _rounded(lo, hi, "bfloat16"), _rounded(lo, hi, "float16")) if story]
+    stories = [story for story in (_named(lo, hi), *(_rounded(lo, hi, word) for word in narrow)) if story]
     best = min(stories, key=lambda story: story.digits, default=plain)
     return best if best.digits + 3 <= plain.digits else plain
 

@@ -22,13 +22,14 @@ within the slack of the formula's.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from rmsaudit.arrays import Array
 from rmsaudit.formats import FORMATS
-from rmsaudit.inversion.decimals import Written, digits_known, written
+from rmsaudit.inversion.decimals import digits_known
 from rmsaudit.inversion.interval import Interval, divide, exactly, join, meet, multiply, root, subtract, widen
 from rmsaudit.semantics.eps import PLACEMENTS, Placement
 
@@ -37,29 +38,33 @@ class Rung(NamedTuple):
     """slack: of D, relative, at which placements are tried; given: the one at which the answer is then given.
 
     precision: of the statistic, in words. reach: the dtype in which squares and their sum must be normal numbers for
-    the slack to hold. Where the sum of squares is exact, float32 (u = 2^-24) takes half a u each for eps, the sum with
-    it and the mean, one each for the root, its inverse and a rounded constant, at most 5 u; the rest of the 8 u is for
-    an inverse that is not correctly rounded. float64 likewise. In 16 bits the squares are rounded as well: 5.5 u. In
-    between, where nothing proves how much is enough, the answer allows four times what was found.
+    the slack to hold. resolution: rows that know their factors no better than this cannot tell a statistic of this
+    precision from a coarser one, so the rung is not for them.
+
+    Where the sum of squares is exact, float32 (u = 2^-24) takes half a u each for eps, the sum with it and the mean, one
+    each for the root, its inverse and a rounded constant, at most 5 u; the rest of the 8 u is for an inverse that is
+    not correctly rounded. float64 likewise. In 16 bits the squares are rounded as well: 5.5 u. In between, where
+    nothing proves how much is enough, the answer allows four times what was found.
     """
 
     slack: float
     given: float
     precision: str
     reach: str
+    resolution: float
 
 
 LADDER = (
-    Rung(2.0**-21, 2.0**-21, "float32", "float32"),
-    Rung(2.0**-19, 2.0**-17, "somewhat less than float32", "float32"),
-    Rung(2.0**-17, 2.0**-15, "somewhat less than float32", "float32"),
-    Rung(2.0**-15, 2.0**-13, "much less than float32", "float32"),
-    Rung(2.0**-13, 2.0**-11, "much less than float32", "float32"),
-    Rung(2.0**-8.5, 2.0**-8.5, "float16", "float32"),
-    Rung(2.0**-8.5, 2.0**-8.5, "float16", "float16"),
-    Rung(2.0**-5.5, 2.0**-5.5, "bfloat16", "float32"),
+    Rung(2.0**-21, 2.0**-21, "float32", "float32", 2.0**-12),
+    Rung(2.0**-19, 2.0**-17, "somewhat less than float32", "float32", 2.0**-12),
+    Rung(2.0**-17, 2.0**-15, "somewhat less than float32", "float32", 2.0**-12),
+    Rung(2.0**-15, 2.0**-13, "much less than float32", "float32", 2.0**-12),
+    Rung(2.0**-13, 2.0**-11, "much less than float32", "float32", 2.0**-12),
+    Rung(2.0**-8.5, 2.0**-8.5, "about float16", "float32", 2.0**-9),
+    Rung(2.0**-5.5, 2.0**-5.5, "about bfloat16", "float32", inf),
+    Rung(2.0**-8.5, 2.0**-8.5, "float16", "float16", inf),
 )
-DOUBLE = Rung(2.0**-50, 2.0**-50, "float64", "float32")
+DOUBLE = Rung(2.0**-50, 2.0**-50, "float64", "float32", 2.0**-45)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,11 +115,6 @@ class Placed:
         """Decimal digits known of eps; see `decimals.digits_known`."""
         return digits_known(self.lo, self.hi)
 
-    @property
-    def written(self) -> Written | None:
-        """The number that somebody probably wrote; None where no eps is as likely."""
-        return written(self.lo, self.hi)
-
     def contains(self, eps: float) -> bool:
         return self.lo <= eps <= self.hi
 
@@ -151,7 +151,10 @@ class EpsReading:
 
 def read_eps(rows: Rows, ladder: Sequence[Rung] = LADDER) -> EpsReading:
     """The placements that explain every row of `rows`, at the first rung of `ladder` that leaves any."""
+    resolution = _resolution(rows)
     for rung in ladder:
+        if resolution > rung.resolution:
+            continue
         usable = rows.at(np.flatnonzero(_usable(rows, rung)))
         if len(usable.count) and any(placed for placed, _ in _judge(usable, rung.slack)):
             return _given(rung, usable, rung.given)
@@ -165,6 +168,14 @@ def _given(rung: Rung | None, rows: Rows, slack: float) -> EpsReading:
         standing=tuple(placed for placed, _ in judged if placed),
         excluded=tuple(excluded for _, excluded in judged if excluded),
     )
+
+
+def _resolution(rows: Rows) -> float:
+    """The relative half width of the factors, of the better quarter of the rows."""
+    lo, hi = rows.scale
+    bounded = np.isfinite(hi) & (hi > 0)
+    half = (hi[bounded] - lo[bounded]) / (hi[bounded] + lo[bounded])
+    return float(np.quantile(half, 0.25)) if len(half) else inf
 
 
 def _usable(rows: Rows, rung: Rung) -> Array:

@@ -16,6 +16,7 @@ import numpy as np
 from rmsaudit.arrays import Array, bits, dtype_of, format_of, round_to, word_of
 from rmsaudit.formats import FORMATS
 from rmsaudit.inversion.black_box import CannotAsk, Run
+from rmsaudit.inversion.interval import Interval
 from rmsaudit.inversion.probes import Probes, odd_sixteenths
 from rmsaudit.inversion.row_scale import Allowance, RowScales, row_scales
 
@@ -112,6 +113,18 @@ def read_structure(box: Box) -> Structure | NotThisFamily:
     if isinstance(draft, NotThisFamily):
         return draft
     return _with_gain(replace(draft, centred=_centred(box, draft)), box, x)
+
+
+def at_width(structure: Structure, box: Box) -> Structure | NotThisFamily:
+    """The structure at another width: groups, elements that count, grid and allowance; the rest is taken over."""
+    scope = _scope(box)
+    if isinstance(scope, NotThisFamily):
+        return scope
+    x = box.probes.ordinary(ROWS)
+    draft = _draft(box, x, box.ask(x, structure.unit_gain), scope, structure.zero_row)
+    if isinstance(draft, NotThisFamily):
+        return draft
+    return replace(structure, groups=draft.groups, counted=draft.counted, grid=draft.grid, allowance=draft.allowance)
 
 
 # --- calls and rows --------------------------------------------------------------------------------------------------
@@ -329,12 +342,24 @@ def _with_cast_point(draft: Structure, box: Box, x: Array, unit: Array) -> Struc
         if wide:
             return replace(draft, associations=("(x*i)*g",))
         return replace(draft, cast_point="before_gain", associations=("(x*i)*g",))
-    if not _shares_factor(replace(draft, grid=draft.output_dtype), x, y, factor):
-        return NotThisFamily("a gain does not act as a factor of its own column")
     found = _associations(draft, x, y, factor, unit) if draft.grid == "float32" else ()
     if found:
         return replace(draft, associations=found)
-    return replace(draft, cast_point="after_gain", associations=("(x*i)*g", "(x*g)*i", "x*(i*g)"))
+    if _shares_factor(draft, x, y, factor):
+        return replace(draft, cast_point="after_gain", associations=("(x*i)*g", "(x*g)*i", "x*(i*g)"))
+    return _in_the_grid(draft, x, y, factor)
+
+
+def _in_the_grid(draft: Structure, x: Array, y: Array, factor: Array) -> Structure | NotThisFamily:
+    """Where the products agree on no factor: whether they do once the product with the gain is rounded to `grid` too."""
+    with np.errstate(all="ignore"):
+        product = round_to(x.astype(np.float64) * factor, draft.grid)
+    if not len(draft.scales(product, y).contradicted):
+        return replace(draft, cast_point="after_gain", associations=("(x*g)*i",))
+    wider = Allowance(relative=2.0**-23 + FORMATS[draft.grid].machine_epsilon, flushes=True)
+    if _shares_factor(replace(draft, allowance=wider), x, y, factor):
+        return replace(draft, cast_point="after_gain", associations=("(x*g)*i", "x*(i*g)"))
+    return NotThisFamily("a gain does not act as a factor of its own column")
 
 
 def _associations(draft: Structure, x: Array, y: Array, factor: Array, unit: Array) -> tuple[str, ...]:
@@ -351,8 +376,8 @@ def _associations(draft: Structure, x: Array, y: Array, factor: Array, unit: Arr
     return tuple(found)
 
 
-def _row_matches(name: str, x: Array, gain: Array, y: Array, scale: "object") -> bool:
-    lo, hi = float(scale.lo), float(scale.hi)  # type: ignore[attr-defined]
+def _row_matches(name: str, x: Array, gain: Array, y: Array, scale: Interval) -> bool:
+    lo, hi = float(scale.lo), float(scale.hi)
     with np.errstate(all="ignore"):
         for i in _between(lo, hi):
             if np.array_equal(x * (i * gain) if name == "x*(i*g)" else (x * gain) * i, y):

@@ -15,6 +15,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import metadata
 from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -92,7 +93,7 @@ def read_file(path: Path) -> bytes:
 
 
 def parsed(data: bytes) -> Any:
-    """The ModelProto. Raises BadModel for anything that is none; protobuf alone takes many a file for an empty model."""
+    """The ModelProto. Raises BadModel for what is none; protobuf alone takes many a file for an empty model."""
     onnx = importlib.import_module("onnx")
     if data.startswith(LFS):
         raise BadModel("is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`")
@@ -385,9 +386,16 @@ def _about(norm: Norm | None) -> dict[str, Any] | None:
 
 
 def _versions(engine: str) -> dict[str, str]:
-    names = ["onnx", *(["onnxruntime"] if engine == "onnxruntime" else ["numpy"])]
-    found = {name: str(importlib.import_module(name).__version__) for name in names}
-    return {"python": sys.version.split()[0], **found}
+    """Of what can change numbers. The evaluator computes by numpy."""
+    names = ("onnx", "onnxruntime") if engine == "onnxruntime" else ("onnx", "numpy")
+    return {"python": sys.version.split()[0], **{name: _version(name) for name in names}}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # installed under another name, such as onnxruntime-gpu
+        return str(importlib.import_module(package).__version__)
 
 
 def _digests(path: Path, data: bytes, external: Mapping[str, Path]) -> dict[str, str]:
@@ -461,7 +469,7 @@ class Prepared:
         return self.engines[key]
 
     def _with_gain(self, gain: Array) -> bytes:
-        """The model with other numbers in the place of its gain: still a constant, so that every optimisation applies."""
+        """The model with other numbers in place of its gain: still a constant, so that every optimisation applies."""
         model = importlib.import_module("onnx").ModelProto.FromString(self.data)
         tensor = find_tensor(model, self.facts["own_gain"]["tensor"])
         raw = bits(gain).astype(bits_of(word_of(gain)).newbyteorder("<"), copy=False).tobytes()

@@ -394,12 +394,12 @@ class _Chain:
             if node.op in ("Mul", "Div") and len(others) == 1 and self._number(others[0]) is None:
                 if not self._meets(node, tensor, others[0]):
                     return None
-                if self.has_x:
-                    return node.outputs[0]
             elif not self._steps(node, tensor, others):
                 return None
             self.nodes.append(node)
             tensor = node.outputs[0]
+            if self.has_x:
+                return tensor
         return None
 
     def _meets(self, node: Node, tensor: str, other: str) -> bool:
@@ -530,6 +530,8 @@ def plan(graph: Graph, wish: Wish) -> Plan:
     own = {name: tensor for name, tensor in found.items() if tensor in graph.constants}
     feeds = {name: tensor for name, tensor in found.items() if name not in own}
     nodes, missing = _needed(graph, output, set(feeds.values()))
+    if len(missing) == 1 and norm is not None and "gain" not in found:
+        feeds["gain"] = missing.pop()
     if missing:
         known = ", ".join(f"{name} is {tensor!r}" for name, tensor in feeds.items())
         raise UnclearModel(
@@ -591,10 +593,11 @@ def _graph_output(graph: Graph, norm: Norm | None) -> str:
     """The one output of the graph, or the first that comes from the norm."""
     if len(graph.outputs) == 1:
         return graph.outputs[0]
-    for output in graph.outputs if norm else ():
-        nodes, _ = _needed(graph, output, set())
-        if norm and any(norm.output in node.outputs[:1] for node in nodes):
-            return output
+    if norm is not None:
+        for output in sorted(graph.outputs, key=lambda output: output != norm.output):
+            nodes, _ = _needed(graph, output, set())
+            if output == norm.output or any(norm.output in node.inputs for node in nodes):
+                return output
     raise UnclearModel(f"has the outputs {_list(graph.outputs)}; say which one is meant with `output:`")
 
 

@@ -141,7 +141,8 @@ class Runner:
         try:
             self._worker = Worker(self._launch, self._load.get("file") or "")
         except OSError as error:
-            return f"{self._subject} cannot be run: {self._launch.interpreter}: {error.strerror}"
+            python = _shown(str(self._launch.interpreter), str(self._launch.home))
+            return f"{self._subject} cannot be run: {python}: {error.strerror}"
         answer = self._worker.ask(self._load, {}, max(self._seconds, LOADING_SECONDS))
         if isinstance(answer, Answer):
             self.facts = answer.header
@@ -151,10 +152,13 @@ class Runner:
         """The fault as a sentence; None where there is none."""
         if isinstance(answer, Answer) and "fault" not in answer.header:
             return None
-        says = answer.says if isinstance(answer, Ended) else f"{answer.header['fault']}{_last_words(answer.stderr)}"
+        says = answer.says if isinstance(answer, Ended) else f"{answer.header['fault']}{self._printed(answer)}"
         if self._launch.memory_mib is not None and re.search("memory|alloc|SIGKILL", says, re.IGNORECASE):
             says += f"; its limit is memory_mib: {self._launch.memory_mib}"
         return f"{self._subject} {says}"
+
+    def _printed(self, answer: Answer) -> str:
+        return _last_words(answer.stderr, str(self._launch.home))
 
     def _may_stay(self, answer: Answer) -> bool:
         return answer.header.get("settled") is True and not self._has_returned and self._load["device"] == "cpu"
@@ -171,8 +175,7 @@ def run(command: Sequence[str], launch: Launch, seconds: float) -> Ended:
         raise CouldNotRun(f"{launch.interpreter}: {error.strerror}") from error
     with process:
         in_time = process.attend(seconds, lambda: False, {})
-        process.stop()
-        return process.ended("" if in_time else _late(seconds))
+        return process.ended(late=None if in_time else seconds)
 
 
 class Worker:
@@ -220,7 +223,7 @@ class Worker:
         while exchange.read(self._answers):  # one that has just died may have answered before
             pass
         if exchange.answer is None:
-            return self._ended(exchange.complaint if in_time else _late(seconds))
+            return self._ended(None if in_time else seconds, exchange.complaint)
         header, output = exchange.answer
         self._process.drain()
         return Answer(header, output, self._process.stderr.text())
@@ -230,10 +233,11 @@ class Worker:
         with self._process:
             return self._process.stop().left
 
-    def _ended(self, says: str) -> Ended:
+    def _ended(self, late: float | None, complaint: str) -> Ended:
         with self._process:
             self._process.stop()
-            return self._process.ended(says, _place(self._trace.text(), self._own_file, self._home))
+            place = _place(self._trace.text(), self._own_file, self._home)
+            return self._process.ended(late=late, complaint=complaint, place=place)
 
 
 @dataclass(frozen=True)
@@ -254,7 +258,7 @@ class _Process:
         if os.name != "posix":
             raise OSError(0, "code is run on Linux and macOS only; on Windows use WSL, or kind: recorded")
         self._control, far = socket.socketpair()
-        start = [str(launch.interpreter), "-X", "utf8", str(PROGRAM), str(far.fileno()), str(os.getpid())]
+        start = [str(launch.interpreter), "-X", "utf8", str(PROGRAM), str(far.fileno())]
         try:
             self._popen = subprocess.Popen(  # noqa: S603 (running what the person named is the point)
                 [*start, str(launch.memory_mib or 0), *mode],
@@ -271,8 +275,9 @@ class _Process:
             raise
         finally:
             far.close()
+        self._home = str(launch.home)
         self._descriptors: list[int] = []
-        self._close = weakref.finalize(self, _end, self._popen, self._control, self._descriptors)
+        self._close = weakref.finalize(self, _end, os.getpid(), self._popen, self._control, self._descriptors)
         self._word: _Word | None = None
         self._streams: dict[int, _Stream] = {}
         self._buffer = memoryview(bytearray(CHUNK_BYTES))
@@ -347,18 +352,24 @@ class _Process:
             self.drain()
         return self._word
 
-    def ended(self, says: str, place: str = "") -> Ended:
-        """The whole story, after `stop`. `says`: why it was ended, where that was not its own doing."""
+    def ended(self, *, late: float | None = None, complaint: str = "", place: str = "") -> Ended:
+        """The whole story. late: the limit it went past; complaint: why else it was ended; place: where it was."""
         word = self.stop()
-        code = None if word.status is None else os.waitstatus_to_exitcode(word.status)
         self._close()
-        if not says and code is None:
+        code = None if word.status is None else os.waitstatus_to_exitcode(word.status)
+        if late is not None:
+            says = f"was still running after {late:g} s"
+        elif complaint:
+            says = complaint
+        elif code is None:
             says = f"cannot be run: its Python ended with exit code {self._popen.returncode} before it could be asked"
+        else:
+            says = _how(code)
         stdout, stderr = self.stdout.text(), self.stderr.text()
         return Ended(
-            says=f"{says or _how(code or 0)}{place}{_last_words(stderr or stdout)}",
+            says=f"{says}{place}{_last_words(stderr or stdout, self._home)}",
             exit_code=code,
-            timed_out=says.startswith(_LATE),
+            timed_out=late is not None,
             left=word.left,
             stdout=stdout,
             stderr=stderr,
@@ -380,8 +391,10 @@ def _last_word(control: socket.socket) -> _Word:
         return _Word()
 
 
-def _end(popen: "subprocess.Popen[bytes]", control: socket.socket, descriptors: Sequence[int]) -> None:
+def _end(owner: int, popen: "subprocess.Popen[bytes]", control: socket.socket, descriptors: Sequence[int]) -> None:
     """Knows nothing of the object it cleans up after, so that it can run when that is gone."""
+    if os.getpid() != owner:  # a fork of the process that this belongs to
+        return
     _last_word(control)
     control.close()
     try:
@@ -480,8 +493,7 @@ def _frame(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[memor
     text = json.dumps({**header, "operands": listed}).encode()
     little = [bits(np.ascontiguousarray(a)) for a in arrays.values()]
     data = [a.astype(a.dtype.newbyteorder("<"), copy=False) for a in little]
-    pieces = [memoryview(struct.pack("<I", len(text))), memoryview(text), *(a.data.cast("B") for a in data)]
-    return [piece for piece in pieces if piece]
+    return [memoryview(struct.pack("<I", len(text))), memoryview(text), *(a.data.cast("B") for a in data if a.size)]
 
 
 def _incoming(number: int, shape: tuple[int, ...] | None) -> _Incoming:
@@ -524,13 +536,6 @@ def _header(text: bytearray, number: int) -> Mapping[str, Any]:
     return header
 
 
-_LATE = "was still running after"
-
-
-def _late(seconds: float) -> str:
-    return f"{_LATE} {seconds:g} s"
-
-
 def _how(exit_code: int) -> str:
     if exit_code >= 0:
         return f"ended its own process with exit code {exit_code}"
@@ -565,8 +570,9 @@ def _shown(path: str, home: str) -> str:
     return path.removeprefix(home + "/") if path.startswith(home + "/") else Path(path).name
 
 
-def _last_words(stream: str) -> str:
-    """The last three lines of a stream as the end of a sentence; empty where there are none."""
-    lines = [" ".join(line.split())[:120] for line in stream.splitlines() if line.strip()]
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", " | ".join(lines[-3:]))
+def _last_words(stream: str, home: str) -> str:
+    """The last three lines of a stream as the end of a sentence, without this machine's folders; empty without lines."""
+    lines = [" ".join(line.split()) for line in stream.splitlines() if line.strip()]
+    lines = [re.sub(r"[^\s'\"]*/(?:site|dist)-packages/", "", line).replace(home + "/", "") for line in lines[-3:]]
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", " | ".join(line[:120] for line in lines))
     return f"; it printed: {text}" if text else ""

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,9 +20,8 @@ Framework = Literal["numpy", "torch", "jax", "mlx", "tensorflow", "dlpack"]
 Layout = Literal["contiguous", "transposed", "strided", "broadcast"]
 Template = Sequence[Any] | Mapping[str, Any]
 
-OPERANDS = ("x", "residual", "gain", "bias")
 WORDS_OF_INIT = ("width", "eps")
-WORDS_OF_CALL = (*OPERANDS, *WORDS_OF_INIT)
+WORDS_OF_CALL = ("x", "residual", "gain", "bias", *WORDS_OF_INIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +144,7 @@ class PythonSide:
         failed = self._runner.start()
         if failed is not None:
             return failed
-        wanted = {name: array for name, array in self._operands(case) if name in self._runner.facts["operands"]}
+        wanted = self._operands(case, self._runner.facts["operands"])
         request = {
             "do": "call",
             "eps": self._declared_eps() if eps is None else eps,
@@ -170,12 +169,16 @@ class PythonSide:
         """None where `eps: null` was declared: torch's None, which the code resolves itself."""
         return None if "eps" in self.declared and self.declared["eps"] is None else self.spec.eps
 
-    def _operands(self, case: Case) -> Iterator[tuple[str, Array]]:
+    def _operands(self, case: Case, wanted: Sequence[str]) -> dict[str, Array]:
         spec = self.spec
-        dtypes = (spec.input_dtype, spec.residual_dtype, spec.gain_dtype, spec.gain_dtype)
+        dtypes = {
+            "x": spec.input_dtype,
+            "residual": spec.residual_dtype,
+            "gain": spec.gain_dtype,
+            "bias": spec.gain_dtype,
+        }
         with np.errstate(all="ignore"):
-            for name, dtype in zip(OPERANDS, dtypes, strict=True):
-                yield name, round_to(getattr(case, name), dtype)
+            return {name: round_to(getattr(case, name), dtypes[name]) for name in wanted}
 
     def _note(self, returned: Returned) -> None:
         self._notes = replace(

@@ -15,13 +15,13 @@ A frame, in both directions: 4 bytes with the length of a JSON header (little-en
 little-endian bytes of each array that is described in it. Two requests: `load` and `call`; see Code.
 """
 
-# ruff: noqa: E402 (the next statement but one has to come before the other imports)
 from __future__ import annotations
 
 import sys
 
-# This file's folder holds rmsaudit's `onnx.py` and `python.py`; a foreign `import onnx` must not find them.
-sys.path[:] = [folder for folder in sys.path if folder != __file__.rpartition("/")[0]]
+# Python put this file's folder first, which holds rmsaudit's `onnx.py`; a foreign `import onnx` must not find that.
+if not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]
 
 import contextlib
 import ctypes
@@ -54,10 +54,10 @@ LAYOUTS = ("contiguous", "transposed", "strided", "broadcast")
 # --- the supervisor ---------------------------------------------------------------------------------------------------
 
 
-def supervise(control: int, rmsaudit: int, worker_only: Sequence[int]) -> None:
+def supervise(control: int, worker_only: Sequence[int]) -> None:
     """Forks, and comes back in the worker alone. The other half stays as its supervisor until both are done."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    supervisor = os.getpid()
+    supervisor, rmsaudit = os.getpid(), os.getppid()
     worker = os.fork()
     if worker == 0:
         os.close(control)
@@ -265,15 +265,18 @@ class Teller:
             return f"called exit({code}){self.place(error)}"
         if isinstance(error, SyntaxError) and error.filename:
             return f"cannot be read: {self.name(error.filename)}:{error.lineno}:{error.offset}: {short(error.msg)}"
-        missing = (getattr(error, "name", None) or "").split(".")[0]
-        if isinstance(error, ModuleNotFoundError) and missing and not importable(missing):
-            package = PIP_NAMES.get(missing, missing)
-            return (
-                f"needs {missing}, which its Python does not have{self.place(error)};"
-                f" if that is a package: python -m pip install {package}"
-            )
-        says = short(error)
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            return self.told_missing(error.name, self.place(error))
+        says = self.without_folders(short(error))
         return f"raised {type(error).__name__}{says and ': '}{says}{self.place(error)}"
+
+    def told_missing(self, name: str, place: str) -> str:
+        top = name.split(".")[0]
+        if importable(top):
+            return f"needs {name}, which its Python's {top} does not have{place}"
+        package = PIP_NAMES.get(top, top)
+        says = f"needs {top}, which its Python does not have{place}"
+        return f"{says}; if that is a package: python -m pip install {package}"
 
     def place(self, error: BaseException) -> str:
         """` (kernels.py:12)`: the innermost line of the code's own file, else of any but this one; may be empty."""
@@ -282,12 +285,17 @@ class Teller:
         while step is not None:
             frames.append((step.tb_frame.f_code.co_filename, step.tb_lineno))
             step = step.tb_next
-        foreign = [frame for frame in frames if frame[0] != __file__ and not frame[0].startswith("<frozen")]
+        ours = (__file__, importlib.__file__)
+        foreign = [frame for frame in frames if frame[0] not in ours and not frame[0].startswith("<frozen")]
         own = [frame for frame in foreign if frame[0] == self.code_file]
-        if not frames:
+        if not foreign:
             return ""
-        path, line = (own or foreign or frames)[-1]
+        path, line = (own or foreign)[-1]
         return f" ({self.name(path)}:{line})"
+
+    def without_folders(self, text: str) -> str:
+        """`text` with paths as `name` has them, where they are known to be paths."""
+        return re.sub(r"[^\s'\"]*/(?:site|dist)-packages/", "", text).replace(self.home + "/", "")
 
     def name(self, path: str) -> str:
         """A file relative to the declaring one's folder or to where packages lie, else without its folder."""
@@ -371,6 +379,9 @@ class Framework:
     def dtype(self, value: Any) -> str | None:
         """The framework's own name of the dtype, which is our word for all six; None where it is no such array."""
         raise NotImplementedError
+
+    def shape(self, value: Any) -> tuple[int, ...]:
+        return tuple(value.shape)
 
     def read(self, value: Any) -> Any:
         """The bytes in C order."""
@@ -575,7 +586,7 @@ class DLDataType(ctypes.Structure):
 
 
 class DLTensor(ctypes.Structure):
-    """As in dlpack.h."""
+    """As in dlpack.h; strides count elements, and may be absent for C order."""
 
     _fields_ = [
         ("data", ctypes.c_void_p),
@@ -590,9 +601,21 @@ class DLTensor(ctypes.Structure):
 
 
 class DLManagedTensor(ctypes.Structure):
-    """dlpack.h, the exchange format's stable form without a version, which every library still speaks."""
+    """As in dlpack.h: the form without a version, which every library takes."""
 
     _fields_ = [("tensor", DLTensor), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    """As in dlpack.h: the form that some libraries insist on giving."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
+    ]
 
 
 DLPACK_CODES = {
@@ -634,14 +657,47 @@ class Exported:
         return capsule(ctypes.addressof(managed), b"dltensor", None)
 
 
+class Lent:
+    """What somebody exports through DLPack, for as long as this object lives. strides count elements."""
+
+    def __init__(self, value: Any) -> None:
+        device, _ = value.__dlpack_device__()
+        if device != DLPACK_CPU:
+            raise Unusable("returned an array that is not on the CPU; arrays: dlpack takes only those")
+        try:
+            self.capsule = value.__dlpack__(max_version=(1, 0))
+        except TypeError:  # older than that argument
+            self.capsule = value.__dlpack__()
+        tensor = self.tensor()
+        axes = range(tensor.ndim)
+        self.shape = tuple(int(tensor.shape[axis]) for axis in axes)
+        self.strides = tuple(int(tensor.strides[axis]) for axis in axes) if tensor.strides else c_strides(self.shape)
+        self.address = (tensor.data or 0) + int(tensor.byte_offset)
+        self.dtype = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
+
+    def tensor(self) -> DLTensor:
+        is_valid, pointer = ctypes.pythonapi.PyCapsule_IsValid, ctypes.pythonapi.PyCapsule_GetPointer
+        is_valid.argtypes = pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+        pointer.restype = ctypes.c_void_p
+        if is_valid(self.capsule, b"dltensor_versioned"):
+            versioned = DLManagedTensorVersioned.from_address(pointer(self.capsule, b"dltensor_versioned"))
+            return versioned.tensor  # type: ignore[no-any-return]
+        return DLManagedTensor.from_address(pointer(self.capsule, b"dltensor")).tensor  # type: ignore[no-any-return]
+
+
+def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of an array in C order."""
+    return tuple(functools.reduce(int.__mul__, shape[axis + 1 :], 1) for axis in range(len(shape)))
+
+
 class Dlpack(Framework):
     """Any library that speaks DLPack, on the CPU."""
 
     package, layouts = "ctypes", LAYOUTS
 
     def make(self, operand: Operand) -> Any:
-        rows_of = [functools.reduce(int.__mul__, operand.shape[axis + 1 :], 1) for axis in range(len(operand.shape))]
-        made = Exported((ctypes.c_char * (len(operand.data) + ALIGNMENT))(), operand.shape, rows_of, operand.word)
+        memory = (ctypes.c_char * (len(operand.data) + ALIGNMENT))()
+        made = Exported(memory, operand.shape, c_strides(operand.shape), operand.word)
         ctypes.memmove(made.address, bytes(operand.data), len(operand.data))
         return made
 
@@ -652,52 +708,34 @@ class Dlpack(Framework):
         return Exported(stored.memory, shape, steps, stored.word)
 
     def dtype(self, value: Any) -> str | None:
+        if isinstance(value, Exported):
+            return value.word
         if not hasattr(value, "__dlpack__"):
             return None
-        kind = self.opened(value)[1].dtype
-        words = [
-            w for w, code in DLPACK_CODES.items() if (code, 8 * ITEMSIZE[w], 1) == (kind.code, kind.bits, kind.lanes)
-        ]
-        return words[0] if words else f"DLPack type {kind.code} of {kind.bits} bits"
+        code, bits, lanes = Lent(value).dtype
+        words = [word for word in ITEMSIZE if (DLPACK_CODES[word], 8 * ITEMSIZE[word], 1) == (code, bits, lanes)]
+        return words[0] if words else f"DLPack type {code} of {bits} bits"
 
     def shape(self, value: Any) -> tuple[int, ...]:
-        tensor = self.opened(value)[1]
-        return tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+        return self.opened(value).shape
 
-    def opened(self, value: Any) -> tuple[Any, DLTensor]:
-        """A capsule, which keeps the memory alive, and the tensor in it."""
-        device, _ = value.__dlpack_device__()
-        if device != DLPACK_CPU:
-            raise Unusable("returned an array that is not on the CPU; arrays: dlpack takes only those")
-        capsule = value.__dlpack__()
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        return capsule, DLManagedTensor.from_address(pointer(capsule, b"dltensor")).tensor
+    def opened(self, value: Any) -> Any:
+        """Something with address, shape and strides, which keeps the memory alive."""
+        return value if isinstance(value, Exported) else Lent(value)
 
     def read(self, value: Any) -> Any:
-        if isinstance(value, Exported):  # an operand, looked at after the call
-            return ctypes.string_at(value.address, nbytes(value.word, value.shape))
         import numpy
 
-        capsule, tensor = self.opened(value)
-        start, size = self.address(tensor), tensor.dtype.bits // 8
-        shape = self.shape(value)
-        if not tensor.strides:
-            return ctypes.string_at(start, size * functools.reduce(int.__mul__, shape, 1))
-        strides = [size * tensor.strides[axis] for axis in range(tensor.ndim)]
-        reach = [step * (count - 1) for step, count in zip(strides, shape)]  # noqa: B905 (strict is newer than 3.8)
+        opened, size = self.opened(value), ITEMSIZE[self.dtype(value) or ""]
+        strides = [size * stride for stride in opened.strides]
+        reach = [step * (count - 1) for step, count in zip(strides, opened.shape)]  # noqa: B905 (3.8 has no strict)
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
-        memory = (ctypes.c_char * (high - low + size)).from_address(start + low)
-        data = numpy.ndarray(shape, f"u{size}", memory, -low, strides).tobytes()
-        del capsule  # only now may its owner free the memory
-        return data
-
-    def address(self, tensor: DLTensor) -> int:
-        return (tensor.data or 0) + int(tensor.byte_offset)
+        memory = (ctypes.c_char * (high - low + size)).from_address(opened.address + low)
+        return numpy.ndarray(opened.shape, f"u{size}", memory, -low, strides).tobytes()
 
     def shares(self, value: Any, stored: Any) -> bool:
-        offset: int = self.address(self.opened(value)[1]) - stored.address
-        return 0 <= offset < nbytes(stored.word, stored.shape)
+        offset = self.opened(value).address - stored.address
+        return bool(0 <= offset < nbytes(stored.word, stored.shape))
 
 
 FRAMEWORKS = {kind.__name__.lower(): kind for kind in (Numpy, Torch, Jax, Tensorflow, Mlx, Dlpack)}
@@ -781,7 +819,7 @@ class Code:
             where = self.request["shown_file"] or self.request["module"]
             raise Unusable(f"does not exist: {where} has no {name}{nearest(name, names)}") from None
         if not callable(target):
-            raise Unusable(f"cannot be called: it is a {type(target).__name__}")
+            raise Unusable(f"cannot be called: it is {kind_of(target)}")
         return target
 
     def note_source(self) -> None:
@@ -794,9 +832,9 @@ class Code:
     def note_versions(self) -> None:
         """Versions of what is loaded and can change numbers: the framework, numpy, the target's own package."""
         names = {self.framework.package.split(".")[0], "numpy", (self.request["module"] or "").split(".")[0]}
-        for name in sorted(names & set(sys.modules)):
+        for name in sorted((names & set(sys.modules)) - {"ctypes"}):
             version = getattr(sys.modules[name], "__version__", None) or installed_version(name)
-            if isinstance(version, str) and name not in sys.builtin_module_names:
+            if isinstance(version, str):
                 self.versions[name] = version
 
     def call(self, request: Mapping[str, Any], operands: Mapping[str, Operand]) -> tuple[dict[str, Any], Any]:
@@ -882,7 +920,7 @@ class Code:
             raise Unusable(f"returned {kind_of(output)}, not an array of {self.framework.name}{hint}")
         if word not in ITEMSIZE:
             raise Unusable(f"returned {word}; what is compared is one of {', '.join(ITEMSIZE)}")
-        own_shape = self.framework.shape(output) if isinstance(self.framework, Dlpack) else tuple(output.shape)
+        own_shape = self.framework.shape(output)
         if own_shape != tuple(shape):
             raise Unusable(f"returned shape {own_shape}; the input has {tuple(shape)}")
         return {"dtype": word, "shape": list(own_shape)}
@@ -969,7 +1007,7 @@ def shown(value: Any) -> str:
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """`; did you mean rms_norm?`, or the first few there are, or nothing."""
-    close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word, known)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     return f"; there are {', '.join(sorted(known)[:8])}" if known else ""
@@ -982,7 +1020,9 @@ def kind_of(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
     kind = type(value)
-    return f"a {kind.__name__}" if kind.__module__ == "builtins" else f"a {kind.__module__}.{kind.__name__}"
+    if kind.__module__ != "builtins":
+        return f"a {kind.__module__}.{kind.__name__}"
+    return f"an {kind.__name__}" if kind.__name__[0] in "aeiou" else f"a {kind.__name__}"
 
 
 def dtype_name(array: Any) -> str:
@@ -1049,12 +1089,11 @@ def answered(
 
 
 def main() -> None:
-    """worker.py CONTROL RMSAUDIT_PID MEMORY_MIB (serve REQUESTS ANSWERS TRACE | exec PROGRAM ARGUMENT...)."""
-    control, rmsaudit, memory_mib = map(int, sys.argv[1:4])
-    mode, rest = sys.argv[4], sys.argv[5:]
-    sys.argv[1:] = []
+    """worker.py CONTROL MEMORY_MIB (serve REQUESTS ANSWERS TRACE | exec PROGRAM ARGUMENT...)."""
+    control, memory_mib, (mode, *rest) = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    del sys.argv[1:]
     pipes = [int(fd) for fd in rest] if mode == "serve" else []
-    supervise(control, rmsaudit, pipes)
+    supervise(control, pipes)
     limit(memory_mib)
     if mode == "serve":
         serve(Channel(*pipes[:2]), pipes[2])

@@ -1,4 +1,4 @@
-"""How far a candidate lies from a reference: numbers that merge, and the few elements from which any limit can be judged.
+"""How far a candidate lies from a reference: numbers that merge, and the few elements that any limit can be judged by.
 
 Without numpy, for the half of rmsaudit that only reads records:
 limits        what a rule with numbers allows, decided exactly

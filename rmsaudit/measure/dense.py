@@ -1,18 +1,17 @@
-"""The quick path: a block of one dtype in which many elements differ, in about a dozen passes that stay in the cache.
+"""The quick path: blocks of one dtype in which many elements differ, in about a dozen passes that stay in the cache.
 
 The passes work in the screening dtype: float32 for formats up to 32 bits, float64 for float64. They hold for an element
-where d/|reference| < 1/2: there both values are finite, the subtraction is exact (Sterbenz) and no sign is crossed. The
-others, if they are few, are named for the general path and taken out. Of the rest only those go on that one corner, an
-element on the frontier so far, does not stand for; rounding is monotone, so the screening quotient can hide none of them.
+where d/|reference| < 1/2: both values are finite then, the subtraction is exact (Sterbenz) and no sign is crossed. The
+others, if they are few, are left to the general path. Of the rest only those go on that one corner, an element on the
+frontier so far, does not stand for; rounding is monotone, so the screening quotient can hide none of them.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rmsaudit.arrays import Array, bits, word_of
 from rmsaudit.formats import FORMATS
-from rmsaudit.measure.prefilter import Contenders
 from rmsaudit.measure.tally import Tally
 
 BLOCK = 1 << 16  # elements at most: buffers that stay in the cache, and few calls an element
@@ -22,10 +21,10 @@ _ENOUGH = 1024  # suspects that wait before they are looked at together
 
 
 class _Beyond(NamedTuple):
-    """What the corner does not stand for has a larger error or at least this quotient; numbers of the screening dtype."""
+    """What a corner does not stand for has a larger error, or at least this quotient; scalars of the screening dtype."""
 
-    error: Array
-    quotient: Array
+    error: Any
+    quotient: Any
 
 
 class DensePath:
@@ -43,35 +42,18 @@ class DensePath:
         self.error, self.quotient, self.wide_reference, self.wide_candidate = np.empty((4, self.size), self.screening)
         self.steps = np.empty(self.size, np.dtype(f"i{FORMATS[word].bits // 8}"))
         self.usual = np.empty(self.size, bool)
-        self.beyond: _Beyond | None = None
+        self.beyond = _Beyond(np.float64(0), np.float64(0))  # stands for nothing
         self.suspects: list[Array] = []
         self.waiting = 0
 
     def examine(self, start: int, differs: Array) -> bool:
-        """Takes in what it can from `start` on; `differs` masks the elements that differ in bits, and keeps those left over.
+        """Takes in what it can from `start` on; `differs` masks what differs in bits, and keeps the elements left over.
 
         True where every block was taken, so that every value that is not finite is among those left over.
         """
         offsets = range(0, differs.size, self.size)
-        return all([self._examine_block(start + at, differs[at : at + self.size]) for at in offsets])
-
-    def _examine_block(self, start: int, differs: Array) -> bool:
-        """False, and nothing is taken, where it does not pay: too few elements differ, or too many are unusual."""
-        if differs.size != self.size or np.count_nonzero(differs) < self.many:
-            return False
-        block = slice(start, start + self.size)
-        self._divide(*self._widened(block))
-        errors, quotients = self._maxima()
-        unusual = None
-        if not quotients.max() < 0.5:
-            unusual = np.flatnonzero(~np.less(self.quotient, 0.5, out=self.usual))
-            if unusual.size >= self.many:
-                return False
-            self.error[unusual] = self.quotient[unusual] = 0
-            errors, quotients = self._maxima()
-        self._count(block, differs, unusual)
-        self._suspect(start, errors, quotients)
-        return True
+        taken = [self._examine_block(start + at, differs[at : at + self.size]) for at in offsets]
+        return all(taken)
 
     def settle(self) -> None:
         """Offers the waiting suspects to the prefilter."""
@@ -81,49 +63,61 @@ class DensePath:
         self.suspects.clear()
         self.waiting = 0
         reference, candidate = (side[at].astype(np.float64) for side in (self.tally.reference, self.tally.candidate))
-        unequal = reference != candidate
-        self.tally.offer_errors(at[unequal], reference[unequal], candidate[unequal])
+        self.tally.offer_errors(at, reference, candidate)
 
-    def _widened(self, block: slice) -> tuple[Array, Array]:
+    def _examine_block(self, start: int, differs: Array) -> bool:
+        """False, and nothing is taken, where it does not pay: too few elements differ, or too many are unusual."""
+        if differs.size != self.size or np.count_nonzero(differs) < self.many:
+            return False
+        block = slice(start, start + self.size)
+        self._divide(block)
+        errors, quotients = self._maxima()
+        unusual = np.empty(0, dtype=np.int64)
+        if not quotients.max() < 0.5:  # NaN where a quotient is 0/0, or a value is not finite
+            unusual = np.flatnonzero(~np.less(self.quotient, 0.5, out=self.usual))
+            if unusual.size >= self.many:
+                return False
+            self.error[unusual] = self.quotient[unusual] = 0
+            errors, quotients = self._maxima()
+        self._count(block, differs, unusual)
+        self._suspect(start, errors, quotients)
+        return True
+
+    def _divide(self, block: slice) -> None:
+        """d and d/|reference| of every element, into their buffers."""
         reference, candidate = self.tally.reference[block], self.tally.candidate[block]
-        if reference.dtype == self.screening:
-            return reference, candidate
-        self.wide_reference[:], self.wide_candidate[:] = reference, candidate
-        return self.wide_reference, self.wide_candidate
-
-    def _divide(self, reference: Array, candidate: Array) -> None:
+        if reference.dtype != self.screening:
+            self.wide_reference[:], self.wide_candidate[:] = reference, candidate
+            reference, candidate = self.wide_reference, self.wide_candidate
         np.abs(np.subtract(candidate, reference, out=self.error), out=self.error)
         np.divide(self.error, np.abs(reference, out=self.quotient), out=self.quotient)
 
     def _maxima(self) -> tuple[Array, Array]:
-        """The largest d and quotient of each column of the folded block; NaN where there is one."""
+        """The largest d and the largest quotient of each column of the folded block."""
         return _folded(self.error).max(axis=0), _folded(self.quotient).max(axis=0)
 
-    def _count(self, block: slice, differs: Array, unusual: Array | None) -> None:
-        """Counts steps, which go toward the larger magnitude where positive: both sides have one sign."""
+    def _count(self, block: slice, differs: Array, unusual: Array) -> None:
+        """Counts all but the unusual. Both sides have one sign: a positive step goes toward the larger magnitude."""
         reference, candidate = (bits(side[block]) for side in (self.tally.reference, self.tally.candidate))
         np.subtract(candidate, reference, out=self.steps.view(candidate.dtype))
-        left = np.empty(0, dtype=np.int64)
-        if unusual is not None:
-            self.steps[unusual] = 0
-            left = unusual[differs[unusual] | ~np.isfinite(self.tally.reference[block][unusual])]
-            differs[unusual] = False
-        up, down = int(self.steps.max()), int(self.steps.min())
+        left_over = unusual[differs[unusual] | ~np.isfinite(self.tally.reference[block][unusual])]
+        self.steps[unusual] = 0
+        differs[unusual] = False
         self.tally.differing += int(np.count_nonzero(differs))
         self.tally.candidate_larger += int(np.count_nonzero(np.greater(self.steps, 0, out=self.usual)))
-        if (most := max(up, -down)) > self.tally.max_ulp:
+        most = max(int(self.steps.max()), -int(self.steps.min()))
+        if most > self.tally.max_ulp:
             first = np.argmax((self.steps == most) | (self.steps == -most))
             self.tally.offer_ulp(most, block.start + int(first))
         differs[:] = False
-        differs[left] = True
+        differs[left_over] = True
 
     def _suspect(self, start: int, errors: Array, quotients: Array) -> None:
-        """Notes the elements that no corner stands for; `errors` and `quotients` are the largest of each column."""
-        if self.beyond is None:
-            self.suspects.append(start + np.append(np.arange(0, self.size, _FOLDS), self.error.argmax()))
-            self._choose(errors, quotients)
+        """Notes what the corner does not stand for; `errors` and `quotients` are the largest of each column."""
         columns = self._columns(errors, quotients)
-        if columns.size > _FOLDS:
+        if columns.size > _FOLDS:  # another corner may do better here
+            if not self.tally.prefilter.kept.at.size:
+                self._note(start, np.append(np.arange(0, self.size, _FOLDS), self.error.argmax()))
             self._choose(errors, quotients)
             columns = self._columns(errors, quotients)
         if not columns.size:
@@ -131,17 +125,21 @@ class DensePath:
         suspect = _folded(self.error)[:, columns] > self.beyond.error
         suspect |= _folded(self.quotient)[:, columns] >= self.beyond.quotient
         fold, column = np.nonzero(suspect)
-        self.suspects.append(start + fold * (self.size // _FOLDS) + columns[column])
-        self.waiting += fold.size
+        self._note(start, fold * (self.size // _FOLDS) + columns[column])
         if self.waiting >= _ENOUGH:
             self.settle()
 
+    def _note(self, start: int, at: Array) -> None:
+        """Lets the elements `at` of the block wait, but for those that are equal or unusual: their error is 0."""
+        at = at[self.error[at] > 0]
+        self.suspects.append(start + at)
+        self.waiting += at.size
+
     def _columns(self, errors: Array, quotients: Array) -> Array:
-        beyond = self.beyond
-        return np.flatnonzero((errors > beyond.error) | (quotients >= beyond.quotient))
+        return np.flatnonzero((errors > self.beyond.error) | (quotients >= self.beyond.quotient))
 
     def _choose(self, errors: Array, quotients: Array) -> None:
-        """Bounds from the corner that stands for the most of this block."""
+        """Takes the bounds of the corner that stands for the most of this block."""
         self.settle()
         corner = self.tally.prefilter.corner(errors, quotients)
         error, quotient = (value.astype(self.screening) for value in (corner.error, corner.quotient))

@@ -8,7 +8,7 @@ from rmsaudit.measure.limits import Point
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
-    """Where it is and what both sides have there, exactly, as float64. `case` is the caller's label; rows count from 0."""
+    """Where it is, and what both sides have there, exactly. `case` is the caller's label; rows count from 0."""
 
     case: str
     row: int

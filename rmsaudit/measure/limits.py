@@ -1,7 +1,7 @@
 """What a limit allows, decided exactly: every comparison is between rational numbers, none is rounded.
 
 d is the error of one element, |candidate − reference|, correctly rounded to float64 once when it is measured (see
-`measurement.Element`); from there on nothing is rounded again.
+`element.Element`); from there on nothing is rounded again.
 """
 
 from collections.abc import Iterable
@@ -24,9 +24,13 @@ class Point(NamedTuple):
 class Limit:
     """A rule with its numbers.
 
-    sum: d <= atol + rtol · |reference|. either, max: d <= atol or d <= rtol · |reference|, which is one rule under two
-    names, since d <= max(x, y) says the same. ulp: at most max_ulp steps of the unit dtype. exact: equal values, where
-    −0 equals +0. Numbers that a rule does not use are ignored. Raises ValueError for a number that is negative or not finite.
+    sum      d <= atol + rtol · |reference|
+    either   d <= atol or d <= rtol · |reference|
+    max      d <= max(atol, rtol · |reference|), which refuses the same elements as `either`
+    ulp      at most max_ulp steps of the unit dtype
+    exact    the same value, the sign of a zero included; NaN equals NaN
+
+    Numbers that a rule does not use are ignored. Raises ValueError for a number that is negative or not finite.
     """
 
     rule: Rule
@@ -40,7 +44,7 @@ class Limit:
                 raise ValueError(f"{name} {getattr(self, name)} is no limit; it must be finite and not negative")
 
     def bound(self, abs_reference: float) -> Fraction:
-        """The largest d that the rule allows beside |reference|. Raises ValueError for the rules that are not about d."""
+        """The largest d that the rule allows beside |reference|. Raises ValueError for a rule that is not about d."""
         relative = Fraction(self.rtol) * Fraction(abs_reference)
         match self.rule:
             case "sum":
@@ -56,8 +60,8 @@ class Limit:
 def margin(limit: Limit, points: Iterable[Point]) -> float:
     """The largest d ÷ bound over `points`, rounded to float64: at most 1 exactly where the limit allows all of them.
 
-    inf where the bound is 0, 0.0 where there is no point. Over a frontier this is the margin over every element measured:
-    d ÷ bound grows with d and with d ÷ |reference|.
+    inf where the bound is 0, 0.0 where there is no point. Over a frontier it is the margin over every element measured,
+    for d ÷ bound falls neither with d nor with d ÷ |reference|.
     """
     return max((_margin(limit, point) for point in points), default=0.0)
 
@@ -84,7 +88,7 @@ def quotient(point: Point) -> Fraction:
 
 
 def smallest_rtol(point: Point) -> float | None:
-    """The smallest float64 rtol with d <= rtol · |reference|, or None where there is none. |reference| must not be 0."""
+    """The smallest float64 rtol with d <= rtol · |reference|, or None if there is none. |reference| must not be 0."""
     exact = quotient(point)
     nearest = to_float(exact)
     if isfinite(nearest) and nearest < exact:

@@ -36,8 +36,8 @@ class Classes:
 class NonFinite:
     """Counts per side; `mismatched` are the positions where the sides are of different kinds, `first` is one of them.
 
-    NaN beside NaN, or an infinity beside the same one, is agreement. A position that is not finite on either side enters no
-    other number than these, `elements` and, where mismatched, `differing`.
+    NaN beside NaN, or an infinity beside the same one, is agreement. What is not finite on either side enters no other
+    number than these, `elements` and, where mismatched, `differing`.
     """
 
     reference: Classes = Classes()
@@ -68,7 +68,7 @@ class RowFactor(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RowFactors:
-    """Factors of the ROWS_KEPT rows with the smallest keys: of all rows where there are no more, else of an even spread.
+    """Factors of the ROWS_KEPT rows with the smallest keys: all rows where there are no more, else an even spread.
 
     rows: how many were measured. A row off by a factor alone (eps, the statistic, its inverse) has a spread of a few
     roundings; a wrong gain has a large one.
@@ -177,7 +177,7 @@ class Measurement:
 
     @property
     def max_rel_error(self) -> float:
-        """The largest d/|reference| over references that are not zero, rounded to float64; at most its largest value."""
+        """The largest d/|reference| over references that are not zero, as the nearest finite float64."""
         if self.largest_rel is None:
             return 0.0
         return min(to_float(quotient(self.largest_rel.point)), float_info.max)
@@ -193,7 +193,7 @@ class Measurement:
 
     @property
     def larger_share(self) -> float | None:
-        """The share of differing finite elements whose candidate is larger in magnitude: near 0 or 1 for a coherent error."""
+        """candidate_larger ÷ the differing finite elements: near 0 or 1 where the error is coherent."""
         finite = self.differing - self.nonfinite.mismatched
         return self.candidate_larger / finite if finite else None
 
@@ -216,14 +216,14 @@ class Measurement:
         )
 
     def passes(self, limit: Limit) -> bool:
-        """Whether no element violates `limit`; a mismatched non-finite one always does. True where nothing was compared."""
+        """Whether no element violates `limit`; a mismatched non-finite one always does. True for no elements."""
         if self.nonfinite.mismatched:
             return False
         match limit.rule:
             case "ulp":
                 return self.max_ulp <= limit.max_ulp
             case "exact":
-                return not self.differing
+                return not self.differing and not self.signed_zero
         return all(map(limit.allows, self.points))
 
 
@@ -238,9 +238,10 @@ def _more_steps(one: Measurement, other: Measurement) -> Element | None:
 class Distance:
     """One side's output against the oracle, which is of the same dtype.
 
-    incorrect: elements that are not the correctly rounded value; −0 for +0 is not counted. mismatched: those of them where
-    one is not finite and the other is, or is otherwise. max_ulp, max_abs_error: over the finite ones; `worst` is the first
-    element that is max_ulp away, with the oracle as its reference and the output as its candidate.
+    incorrect         elements that are not the correctly rounded value; −0 for +0 is not counted
+    mismatched        those of them where one value is not finite, and the other is finite or of another kind
+    max_ulp           over the finite ones, as is max_abs_error
+    worst             the first element that is max_ulp away; its reference is the oracle, its candidate the output
     """
 
     unit: str

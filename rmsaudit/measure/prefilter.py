@@ -1,7 +1,7 @@
 """The vectorised step in front of `frontier`: of many elements, it drops those that another one certainly stands for.
 
 float64 division is monotone: fl(d_i/r_i) < fl(d_j/r_j) proves d_i/r_i < d_j/r_j. Only equal quotients prove nothing;
-they are compared again by exact products. What is left is the frontier and little else, and `frontier` decides that rest.
+they are compared again by exact products. What is left is the frontier and little else; `frontier` decides that rest.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _FEW = 256  # so many elements are sorted right away
 
 
 class Contenders(NamedTuple):
-    """Elements by d, |reference| (both positive), fl(d/|reference|) and flat index; arrays, or numbers where it is one."""
+    """Elements: d and |reference|, both positive, fl(d/|reference|) and flat index; arrays, or numbers for one element."""
 
     error: Array
     magnitude: Array
@@ -57,7 +57,7 @@ class Prefilter:
 
 
 def _sweep(elements: Contenders) -> Contenders:
-    """By falling d, those whose quotient rises; and of those whose quotient ties, all that the first does not stand for."""
+    """By falling d, those whose quotient rises; of those whose quotient ties, all that the first does not stand for."""
     falling = elements.take(np.lexsort((elements.at, elements.magnitude, -elements.error)))
     rising = falling.take(falling.quotient == np.maximum.accumulate(falling.quotient))
     first = np.append(True, rising.quotient[1:] > rising.quotient[:-1])[: rising.at.size]
@@ -79,13 +79,27 @@ def _stands_for(corner: Contenders, elements: Contenders) -> Array:
 def _covers_tied(corner: Contenders, elements: Contenders) -> Array:
     """For a d that is no larger and a quotient that rounds alike: whether the exact quotient is no larger either."""
     twin = (elements.error == corner.error) & (elements.magnitude == corner.magnitude)
-    return np.where(twin, elements.at >= corner.at, _quotient_at_most(elements, corner))
+    covered = np.where(twin, elements.at >= corner.at, True)
+    rounded = np.flatnonzero(~twin & ~(_is_exact(elements) & _is_exact(corner)))
+    if rounded.size:
+        its = corner.take(rounded) if corner.at.ndim else corner
+        covered[rounded] = _quotient_at_most(elements.take(rounded), its)
+    return covered
+
+
+def _is_exact(elements: Contenders) -> Array:
+    """Where the quotient is certainly not rounded: its product with |reference| is exact for 24 bits each, and is d."""
+    short = (elements.quotient.astype(np.float32) == elements.quotient) & (
+        elements.magnitude.astype(np.float32) == elements.magnitude
+    )
+    exact: Array = short & (elements.quotient * elements.magnitude == elements.error)
+    return exact
 
 
 def _quotient_at_most(elements: Contenders, corner: Contenders) -> Array:
     """Whether d/|reference| is at most the corner's, exactly, by the products across as double-doubles.
 
-    The significands lie in [1/2, 1), so beyond a shift of 4 the power of two alone decides and the limit changes nothing.
+    The significands lie in [1/2, 1), so beyond a shift of 4 the power of two alone decides; the limit changes nothing.
     """
     (error, error_exponent), (magnitude, magnitude_exponent) = np.frexp(elements.error), np.frexp(elements.magnitude)
     (its_error, its_error_exponent), (its_magnitude, its_exponent) = np.frexp(corner.error), np.frexp(corner.magnitude)

@@ -1,5 +1,6 @@
 """Candidate ÷ reference, row by row: what a cause that scales whole rows looks like."""
 
+from math import isnan
 from zlib import crc32
 
 import numpy as np
@@ -14,12 +15,12 @@ _MAX = np.finfo(np.float64).max
 
 def row_factors(reference: Array, candidate: Array, *, case: str = "", first_row: int = 0) -> RowFactors:
     """Of [rows, width] each. Of wide rows some columns are looked at, in runs, so that no pattern over lanes hides."""
-    rows, width = reference.shape
+    rows = reference.shape[0]
     keys = _keys(case, first_row, rows)
     chosen = np.sort(np.argpartition(keys, ROWS_KEPT)[:ROWS_KEPT]) if rows > ROWS_KEPT else np.arange(rows)
-    medians, spreads = _medians(*(np.hstack([side[chosen, run] for run in _runs(width)]) for side in (reference, candidate)))
+    medians, spreads = _medians(*(_picked(side, chosen) for side in (reference, candidate)))
     found = [
-        RowFactor(key, None if median != median else median, None if spread != spread else spread)  # noqa: PLR0124
+        RowFactor(key, None if isnan(median) else median, None if isnan(spread) else spread)
         for key, median, spread in zip(keys[chosen].tolist(), medians.tolist(), spreads.tolist(), strict=True)
     ]
     return RowFactors(rows=rows).merge(RowFactors(kept=tuple(found)))
@@ -31,11 +32,12 @@ def _keys(case: str, first_row: int, rows: int) -> Array:
     return (numbers + np.uint64(crc32(case.encode()) << 32)) * np.uint64(_GOLDEN)
 
 
-def _runs(width: int) -> list[slice]:
+def _picked(side: Array, rows: Array) -> Array:
+    width = side.shape[1]
     if width <= _RUNS * _RUN:
-        return [slice(None)]
+        return side[rows]
     starts = (run * (width - _RUN) // (_RUNS - 1) for run in range(_RUNS))
-    return [slice(start, start + _RUN) for start in starts]
+    return np.hstack([side[rows, start : start + _RUN] for start in starts])
 
 
 def _medians(reference: Array, candidate: Array) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to, word_of
+from rmsaudit.arrays import Array, bits, bits_of, round_to, word_of
 from rmsaudit.formats import FORMATS
 from rmsaudit.measure.dense import BLOCK, DensePath
 from rmsaudit.measure.element import Element
@@ -24,9 +24,9 @@ def measure(
 ) -> Measurement:
     """How far the candidate lies from the reference, in this order: the reference is the denominator.
 
-    reference, candidate, input: [rows, width]; each of the sides in its own dtype. `case` and `first_row` name the places
-    in what is returned, so that blocks of rows and cases of a category can be measured apart and merged. `input` is only
-    looked up for the elements that are kept. Raises ValueError for sides that are not of one shape.
+    reference, candidate, input: [rows, width], each in its own dtype. `case` and `first_row` name places in what is
+    returned, so that blocks of rows and cases of a category can be measured apart and merged. `input` is only looked up
+    for the elements that are kept. Raises ValueError for sides that are not of one shape.
     """
     tally = _scanned(reference, candidate)
     factors = row_factors(reference, candidate, case=case, first_row=first_row)
@@ -34,7 +34,7 @@ def measure(
 
 
 def distance(output: Array, oracle: Array, *, case: str = "", first_row: int = 0) -> Distance:
-    """How far one side lies from the oracle: [rows, width] both, of one dtype. Raises ValueError for other shapes or dtypes."""
+    """How far one side lies from the oracle: [rows, width] both, of one dtype. Raises ValueError otherwise."""
     if output.dtype != oracle.dtype:
         raise ValueError(
             f"the output is {output.dtype} and the oracle {oracle.dtype}; round the oracle to the output dtype"
@@ -64,9 +64,9 @@ def _scan_screened(tally: Tally) -> None:
     screen, dense, waiting = _Screen(tally.reference, tally.candidate), DensePath(tally), _Waiting(tally)
     for start in range(0, tally.reference.size, _SCREENED):
         left = screen.differs(start)
-        count = np.count_nonzero(left)
+        count = int(np.count_nonzero(left))
         if count >= dense.many and dense.examine(start, left):
-            count = np.count_nonzero(left)
+            count = int(np.count_nonzero(left))
         elif not screen.finite(start):
             count = screen.add_nonfinite(left)
         if count:
@@ -126,7 +126,7 @@ class _Screen:
         return bool(finite.all())
 
     def add_nonfinite(self, mask: Array) -> int:
-        """Adds the elements that `finite` has just found not to be to a mask over the same ones; how many there are then."""
+        """Adds what `finite` has just found not to be so to a mask over the same elements; how many are set then."""
         np.greater_equal(mask, self.is_finite[: mask.size], out=mask)  # set, or not finite
         return int(np.count_nonzero(mask))
 

@@ -11,10 +11,10 @@ NOWHERE = -1  # the index of an element that has not been seen
 
 
 class Tally:
-    """Counts over the elements seen so far of two flat tensors of equal length; elements are named by flat index.
+    """Counts over the elements of two flat tensors of equal length that were shown so far; named by flat index.
 
-    The caller shows every element that differs in value, in the sign of a zero, or is not finite, once; others may be shown
-    too and add nothing.
+    Every element that differs in value or in the sign of a zero, or is not finite on either side, is to be shown once;
+    others may be shown and add nothing.
     """
 
     def __init__(self, reference: Array, candidate: Array) -> None:
@@ -28,7 +28,7 @@ class Tally:
         self.prefilter = Prefilter()
 
     def examine(self, at: Array, reference: Array, candidate: Array) -> None:
-        """Takes in the elements at flat index `at` (int64, any order), which both sides have as given, in their own dtypes.
+        """Takes in elements: flat index (int64, any order), and what both sides have there, in their own dtypes.
 
         To be used under np.errstate(all="ignore").
         """
@@ -37,44 +37,45 @@ class Tally:
         if not finite.all():
             self._classify(at[~finite], wide_reference[~finite], wide_candidate[~finite])
         unequal = wide_reference != wide_candidate
-        self.signed_zero += int(np.count_nonzero(~unequal & (np.signbit(wide_reference) != np.signbit(wide_candidate))))
+        other_sign = np.signbit(wide_reference) != np.signbit(wide_candidate)
+        self.signed_zero += int(np.count_nonzero(~unequal & other_sign))
         which = finite & unequal
         if which.any():
             steps = ulp_distance(reference[which], candidate[which])
             self._count(at[which], steps, wide_reference[which], wide_candidate[which])
 
-    def offer_ulp(self, steps: int, index: int) -> None:
+    def offer_ulp(self, steps: int, at: int) -> None:
         """Remembers the first of the elements that are most steps apart."""
-        if steps > self.max_ulp or (steps == self.max_ulp > 0 and index < self.max_ulp_at):
-            self.max_ulp, self.max_ulp_at = steps, index
+        if steps > self.max_ulp or (steps == self.max_ulp > 0 and at < self.max_ulp_at):
+            self.max_ulp, self.max_ulp_at = steps, at
 
-    def offer_errors(self, index: Array, reference: Array, candidate: Array) -> None:
+    def offer_errors(self, at: Array, reference: Array, candidate: Array) -> None:
         """Takes finite unequal elements over non-zero references (float64) into the prefilter."""
-        self.prefilter.offer(_error(reference, candidate), np.abs(reference), index)
+        self.prefilter.offer(_error(reference, candidate), np.abs(reference), at)
 
-    def _count(self, index: Array, steps: Array, reference: Array, candidate: Array) -> None:
-        self.differing += index.size
+    def _count(self, at: Array, steps: Array, reference: Array, candidate: Array) -> None:
+        self.differing += at.size
         self.candidate_larger += int(np.count_nonzero(np.abs(candidate) > np.abs(reference)))
-        largest = steps.max()
-        self.offer_ulp(int(largest), int(index[steps == largest].min()))
+        most = steps.max()
+        self.offer_ulp(int(most), int(at[steps == most].min()))
         over_zero = reference == 0
         if over_zero.any():
-            self._count_zeros(index[over_zero], np.abs(candidate[over_zero]))
-            index, reference, candidate = index[~over_zero], reference[~over_zero], candidate[~over_zero]
-        self.offer_errors(index, reference, candidate)
+            self._count_zeros(at[over_zero], np.abs(candidate[over_zero]))
+            at, reference, candidate = at[~over_zero], reference[~over_zero], candidate[~over_zero]
+        self.offer_errors(at, reference, candidate)
 
-    def _count_zeros(self, index: Array, error: Array) -> None:
-        self.zero_reference += index.size
+    def _count_zeros(self, at: Array, error: Array) -> None:
+        self.zero_reference += at.size
         largest = float(error.max())
-        at = int(index[error == largest].min())
-        if largest > self.zero_error or (largest == self.zero_error and at < self.zero_at):
-            self.zero_error, self.zero_at = largest, at
+        first = int(at[error == largest].min())
+        if largest > self.zero_error or (largest == self.zero_error and first < self.zero_at):
+            self.zero_error, self.zero_at = largest, first
 
-    def _classify(self, index: Array, reference: Array, candidate: Array) -> None:
+    def _classify(self, at: Array, reference: Array, candidate: Array) -> None:
         self.reference_classes += _classes(reference)
         self.candidate_classes += _classes(candidate)
         agree = (reference == candidate) | (np.isnan(reference) & np.isnan(candidate))
-        mismatched = index[~agree]
+        mismatched = at[~agree]
         if mismatched.size:
             first = int(mismatched.min())
             self.mismatched_at = first if self.mismatched_at == NOWHERE else min(first, self.mismatched_at)
@@ -92,4 +93,5 @@ def _classes(values: Array) -> Classes:
 
 def _error(reference: Array, candidate: Array) -> Array:
     """d as `Element.abs_error` defines it, over arrays."""
-    return np.minimum(np.abs(candidate - reference), np.finfo(np.float64).max)
+    error: Array = np.minimum(np.abs(candidate - reference), np.finfo(np.float64).max)
+    return error

@@ -12,7 +12,7 @@ def coarser(one: str, other: str) -> str:
 
 
 def ulp_distance(reference: Array, candidate: Array) -> Array:
-    """Steps between the two in the coarser of their dtypes, into which both are rounded; unsigned, of that dtype's size.
+    """Steps between the two in the coarser of their dtypes, into which both are rounded; unsigned, of its size.
 
     What overflows there counts as one step beyond the largest value. Where either is NaN the number has no meaning.
     """
@@ -22,4 +22,5 @@ def ulp_distance(reference: Array, candidate: Array) -> Array:
     one, other = reference_bits & ~sign, candidate_bits & ~sign
     apart = np.maximum(one, other) - np.minimum(one, other)  # of one sign; unsigned, so that nothing overflows
     crossing = (reference_bits ^ candidate_bits) & sign != 0
-    return np.where(crossing, one + other, apart) if crossing.any() else apart
+    steps: Array = np.where(crossing, one + other, apart)
+    return steps

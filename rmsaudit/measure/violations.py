@@ -12,7 +12,12 @@ _DOUBT_AT_ZERO = 2.0**-1073  # absolute; a product that underflows is off by at 
 
 
 def count_violations(reference: Array, candidate: Array, limit: Limit) -> int:
-    """How many elements of two tensors of one shape violate `limit`; a non-finite value beside another one always does."""
+    """How many elements violate `limit`; a non-finite value beside another always does.
+
+    reference, candidate: of one shape, each in its own dtype. Raises ValueError for two shapes.
+    """
+    if reference.shape != candidate.shape:
+        raise ValueError(f"the sides must have one shape, not {reference.shape} and {candidate.shape}")
     flat = reference.reshape(-1), candidate.reshape(-1)
     blocks = (slice(start, start + _BLOCK) for start in range(0, reference.size, _BLOCK))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -27,7 +32,8 @@ def _count(reference: Array, candidate: Array, limit: Limit) -> int:
     which = finite & ~agree
     match limit.rule:
         case "exact":
-            return mismatched + int(np.count_nonzero(which))
+            other_sign = np.signbit(wide_reference) != np.signbit(wide_candidate)
+            return mismatched + int(np.count_nonzero(which | (other_sign & (wide_reference == wide_candidate))))
         case "ulp":
             steps = ulp_distance(reference[which], candidate[which])
             return mismatched + int(np.count_nonzero(steps > limit.max_ulp))

@@ -1,8 +1,9 @@
 """The second instrument: what a declared RMSNorm is in real numbers, rounded once, correctly, with a proof.
 
-`formula` drops from a spec all that is only about rounding; `oracle` answers that formula. Three tiers, each with its proof
-beside the code: float64 with an order-free bound (`float64_tier`), double-double with a radius (`double_double_tier`), whole
-numbers (`integer_tier`). What follows from IEEE 754 alone, NaN and infinities among it, is in `rules`.
+`formula` drops from a spec all that is only about rounding; `oracle` answers that formula. Three tiers, each with its
+proof beside the code: float64 with an order-free bound (`float64_tier`), double-double with a radius
+(`double_double_tier`), whole numbers (`integer_tier`). What follows from IEEE 754 alone, NaN and infinities among it,
+is in `rules`.
 """
 
 from collections.abc import Iterator
@@ -32,8 +33,9 @@ BLOCK_ELEMENTS = 1 << 16  # 512 KiB in float64: a block and its temporaries stay
 class Answer:
     """values[rows, width]: the exact results rounded once to the output dtype. tiers: who decided how many of them.
 
-    approx[rows, width]: float64 before that rounding, for distances in fractions of an ulp of a narrower dtype; None if not
-    asked for. Relative error below 2^-40 (widths up to 16384; where x − mean or + bias cancels, that of the terms).
+    approx[rows, width]: float64 before that rounding, for distances in fractions of an ulp of a narrower dtype; None
+    if not asked for. Relative error below 2^-40 (widths up to 16384; where x − mean or + bias cancels, that of the
+    terms).
     """
 
     values: Array
@@ -113,7 +115,8 @@ class _Pass:
         self.values[place] = output_clamp.limited(screened.values, self.edge)
         if self.approx is not None:
             self.approx[place] = screened.approx
-        return screened.open_ if self.beyond_float64 is None else screened.open_ | (_at(self.beyond_float64, place) != 0)
+        beyond = _at(self.beyond_float64, place)
+        return screened.open_ if beyond is None else screened.open_ | (beyond != 0)
 
     def _settle(self, place: "_Place", open_: Array) -> Tiers:
         """The later tiers on those rows of a block that have something open."""
@@ -172,10 +175,12 @@ def _at(feature: Array | None, place: _Place) -> Array | None:
     """The part of a per-feature operand that belongs to a block; it has one group where all groups share it."""
     if feature is None or feature.shape[1] == 1:
         return feature
-    return feature[:, place[1]]
+    part: Array = feature[:, place[1]]
+    return part
 
 
 def _of_rows(feature: Array | None, at: tuple[Array, ...]) -> Array | None:
     if feature is None:
         return None
-    return feature[0] if feature.shape[1] == 1 else feature[0][at[1]]
+    groups: Array = feature[0]
+    return groups if len(groups) == 1 else groups[at[1]]

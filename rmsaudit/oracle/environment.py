@@ -1,7 +1,7 @@
 """Is this IEEE arithmetic? The proofs of the oracle hold only where it is, so each pass asks before and after.
 
-A library in the same thread can set the processor to flush subnormals to zero (torch.set_flush_denormal(True) does), or to
-round in another direction; numpy then obeys without a word.
+A library in the same thread can set the processor to flush subnormals to zero (torch.set_flush_denormal(True) does),
+or to round in another direction; numpy then obeys without a word.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,13 @@ _LANES = 16  # a full vector register of every width in use, so that the vector 
 
 
 def require_ieee(when: str) -> None:
-    """Nothing, where arithmetic in this thread is IEEE 754 to nearest with subnormals. Raises NotIeee, saying what is not."""
+    """Raises NotIeee unless arithmetic in this thread is IEEE 754: to nearest even, with subnormals."""
     broken = [says for says, holds in PROBES.items() if not holds()]
     if broken:
         raise NotIeee(
-            f"the floating-point environment {when} the oracle's pass is not IEEE 754: {'; '.join(broken)}. Something in this"
-            " thread changed it (torch.set_flush_denormal(True) does); run that code in a process of its own"
+            f"the oracle needs IEEE 754 arithmetic, and {when} its pass this thread has something else:"
+            f" {'; '.join(broken)}. A library changed it (torch.set_flush_denormal(True) does);"
+            " run its code in a process of its own"
         )
 
 

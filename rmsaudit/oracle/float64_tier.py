@@ -1,13 +1,15 @@
 """Tier 1: plain float64 and a bound that holds in any order of summation.
 
-For what is at most 32 bits wide in the output. u = 2^-53; every bound is on true ÷ computed or its like, to first order, and
-`_UP` makes room for the rest. A row is trusted where its divisor is far from over- and underflow; then each product here has
-a relative error of u, but for those so small (2^-570 and less, for squares 2^-1022) that they change nothing: the former round
-to zero in every format of 32 bits, the latter are under 2^-100 of the sum. What is not trusted or not certain is left open.
+For outputs of at most 32 bits. u = 2^-53; bounds are relative and of first order, and `_UP` makes room for the rest.
+A row is trusted where its divisor is far from over- and underflow. Then each product here has a relative error of u,
+but for those so small that they change nothing: outputs under 2^-570, which are zero in every format of 32 bits, and
+squares under 2^-1022, which together are less than 2^-90 of their sum. What is not trusted or not certain is left
+open.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -15,13 +17,14 @@ import numpy as np
 from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to, word_of
 from rmsaudit.formats import FORMATS
 from rmsaudit.oracle.formulas import Formula
+from rmsaudit.semantics.orders import sum_last_axis
 from rmsaudit.semantics.scope import statistic_size
 
 U = 2.0**-53
 _CHUNK = 128  # elements summed first; with sums of sums, a term takes part in fewer additions
 _UP = 1.0 + 2.0**-20
 _SAFE_SQUARE, _SAFE_FACTOR = 2.0**900, 2.0**450
-_USEFUL = 2.0**-24  # rows with a larger relative error are left alone: up to here `_UP` covers the terms of second order
+_USEFUL = 2.0**-24  # up to such a relative error `_UP` covers the terms of second order; others are not trusted
 _THROUGH_FLOAT32 = 2.0**-23  # twice the rounding to float32, 2^-24
 _TINY = 2.0**-560  # more than all that underflow can do to an output, in absolute terms
 _DIRECT = ("float32", "float16")  # numpy rounds float64 to these at once; others go through float32
@@ -29,7 +32,7 @@ _DIRECT = ("float32", "float16")  # numpy rounds float64 to these at once; other
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Block:
-    """x, residual: [outer, groups, size] in any dtype; factor (gain + offset), bias: float64, broadcasting against x."""
+    """x, residual: [outer, groups, size] in any dtype; factor (gain + offset), bias: float64, broadcast against x."""
 
     x: Array
     residual: Array | None
@@ -46,7 +49,7 @@ class Screened(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """[outer, groups, 1] each: y = numerator · factor within a relative `spread`, and an absolute `shift` of the numerator."""
+    """[outer, groups, 1] each: y is numerator · factor within a relative `spread`; numerators are off by `shift`."""
 
     factor: Array
     spread: Array
@@ -57,8 +60,8 @@ class _Rows(NamedTuple):
 def applies(formula: Formula, size: int, word: str) -> bool:
     """Whether float64 is any use: not for float64 results, and not where a numerator may cancel after a rounding.
 
-    x · gain + residual is such a sum, unless the product is exact (24 + 24 bits, no offset); so is the residual on a clamped x
-    whose limit is no float64.
+    x · gain + residual is such a sum, unless the product is exact (24 + 24 bits, no offset); so is x + residual where
+    the limit that x is clamped to is no float64.
     """
     if FORMATS[word].bits > 32 or not statistic_size(size, formula):
         return False
@@ -82,7 +85,7 @@ def is_out_of_range(factor: Array | None, bias: Array | None) -> Array | None:
 
 
 def screen(formula: Formula, block: Block, word: str, *, with_approx: bool) -> Screened:
-    """Each output of the block rounded once to `word`, where float64 can prove it. Call under errstate(all="ignore")."""
+    """Each output of the block rounded once to `word`, where float64 can prove it. Overflow is not reported."""
     numerator, rows = _rows(formula, _values(formula, block))
     if formula.gain_last and block.factor is not None:
         numerator *= block.factor
@@ -100,8 +103,8 @@ def screen(formula: Formula, block: Block, word: str, *, with_approx: bool) -> S
 
 
 def _values(formula: Formula, block: Block) -> Array:
-    """What is squared and normalised, before the mean: within 3u, for a limit, a product with an inexact factor, a sum."""
-    values = block.x.astype(np.float64)
+    """What is squared and normalised, before the mean: within 3u (a limit, or an inexact factor; a product; a sum)."""
+    values = block.x.astype(np.float64, order="C")
     if formula.input_clamp is not None:
         limit = float(formula.input_clamp)
         np.clip(values, -limit, limit, out=values)
@@ -115,10 +118,10 @@ def _values(formula: Formula, block: Block) -> Array:
 def _rows(formula: Formula, values: Array) -> tuple[Array, _Rows]:
     """The numerators (values, less their mean where the formula subtracts it), and what belongs to each row.
 
-    The spread, in u, beside that of Σ itself. Divisor: 3 for the values in Σ; half of Σ + added (1) and / count (1), where
-    added · m² has 9 and so 4.5 under the root; root 1, beside · m 5 (or less than the root has), its addition 1: under 8. The
-    factor: post_scale or √size 1, division 1. The numerator: values 3, gain 2, their product 1. The end of the factor 2, its
-    product with the numerator 1. Together under 19; 24 are taken.
+    The spread, in u, beside that of Σ itself. Under the root: the values in Σ have 3 (already rooted), added · m² has
+    9, so 4.5 once rooted; half of the addition and of the division by over, 1; root 1; beside · m has 5, less than
+    that; its addition 1: under 8. post_scale or √size 1, division 1. The numerator: values 3, gain 2, their product
+    1. The end of the factor 2, its product with the numerator 1. Together under 19; 24 are taken.
     """
     entering = statistic_size(values.shape[-1], formula)
     guarding = formula.guarding(entering)
@@ -131,7 +134,7 @@ def _rows(formula: Formula, values: Array) -> tuple[Array, _Rows]:
     if offset is not None:
         spread = spread + offset * np.sqrt(entering / total)
     regular = np.maximum(total + _float(guarding.added) * largest**2, _float(guarding.floor) * largest**2)
-    divisor = np.sqrt(regular / guarding.count) + _float(guarding.beside) * largest
+    divisor = np.sqrt(regular / guarding.over) + _float(guarding.beside) * largest
     scale = np.sqrt(values.shape[-1]) if formula.post_scale is None else _float(formula.post_scale)
     factor = scale / divisor
     spread = (spread + 24 * U) * _UP
@@ -145,30 +148,22 @@ def _rows(formula: Formula, values: Array) -> tuple[Array, _Rows]:
 def _about_mean(values: Array) -> tuple[Array, Array]:
     """values − mean, and the absolute error of each, [outer, groups, 1], beside the rounding of the difference itself.
 
-    Σ: (c + n/c + 2)u of Σ|v|, with c elements a chunk; then u for the division. The values' own 3u: 3u of the largest.
+    By halving, an element takes part in ceil(log2 n) additions, so Σ is within that many u of Σ|v|; then u for the
+    division. The values' own 3u, in Σ and where the mean is subtracted from them: 6u of the largest.
     """
     size = values.shape[-1]
-    total, roundings = _sum(values)
     magnitudes = np.abs(values)
     mean_magnitude = np.mean(magnitudes, axis=-1, keepdims=True)
-    error = (roundings + 2) * U * mean_magnitude + 6 * U * np.max(magnitudes, axis=-1, keepdims=True)
-    return values - total / size, error * _UP
-
-
-def _sum(values: Array) -> tuple[Array, int]:
-    """Σ over the last axis (kept), and how many additions a term can take part in, in whatever order numpy adds."""
-    size = values.shape[-1]
-    chunks = size // _CHUNK
-    head = values[..., : chunks * _CHUNK].reshape(*values.shape[:-1], chunks, _CHUNK)
-    total = head.sum(axis=-1).sum(axis=-1, keepdims=True) + values[..., chunks * _CHUNK :].sum(axis=-1, keepdims=True)
-    return total, _CHUNK + chunks + 1
+    error = (ceil(log2(size)) + 2) * U * mean_magnitude + 6 * U * np.max(magnitudes, axis=-1, keepdims=True)
+    return values - sum_last_axis(values, "pairwise") / size, error * _UP
 
 
 def _sum_of_squares(values: Array) -> tuple[Array, Array]:
     """Σ v² (axis kept), and the relative error of its root.
 
-    Each term: one rounding as a square (none if it is fused into the addition), and one for each addition that it takes part
-    in. All terms are non-negative, so the sum has the relative error of its worst term; the root has half of it.
+    Each term has one rounding as a square (none if it is fused into the addition), and one for each addition that it
+    takes part in, in whatever order numpy adds. All are non-negative, so the sum has the relative error of its worst
+    term.
     """
     size = values.shape[-1]
     chunks = size // _CHUNK
@@ -188,7 +183,8 @@ def _float(value: Fraction) -> float:
 
 
 def _screen_products(numerator: Array, rows: _Rows, word: str) -> tuple[Array, Array]:
-    """numerator · (both ends of the row's factor), rounded: where both give one result, the true y rounds to it as well.
+    """numerator · (both ends of the row's factor), rounded: where both give one result, the true y rounds to it as
+    well.
 
     Rounding is monotone, and y lies strictly between (or is 0), so a tie at an end does no harm.
     """
@@ -200,9 +196,10 @@ def _screen_products(numerator: Array, rows: _Rows, word: str) -> tuple[Array, A
     open_ = bits(values) != bits(other)
     if (small := _below_float32(values, word)) is not None:
         open_ |= small & (numerator != 0)
-    at = np.nonzero(open_ & rows.trusted)
-    y = numerator[at] * np.broadcast_to(rows.factor, numerator.shape)[at]
-    _refine(values, open_, at, y, np.abs(y) * np.broadcast_to(rows.spread, numerator.shape)[at])
+    at = np.flatnonzero(open_ & rows.trusted)
+    row = at // numerator.shape[-1]
+    y = numerator.flat[at] * rows.factor.flat[row]
+    _refine(values, open_, at, y, np.abs(y) * rows.spread.flat[row])
     return values, open_
 
 
@@ -242,13 +239,14 @@ def _screen_sums(y: Array, radius: Array, word: str) -> tuple[Array, Array]:
     open_ = bits(values) != bits(other)
     if (small := _below_float32(values, word)) is not None:
         open_ |= small
-    at = np.nonzero(open_)
-    _refine(values, open_, at, y[at], radius[at])
+    at = np.flatnonzero(open_)
+    _refine(values, open_, at, y.flat[at], radius.flat[at])
     return values, open_ | ~np.isfinite(y)
 
 
 def _below_float32(values: Array, word: str) -> Array | None:
-    """Where a rounding to float32 on the way is more than 2^-24 of y and could matter: results below 2^-125 in bfloat16.
+    """Where a rounding to float32 on the way is more than 2^-24 of y and could matter: results below 2^-125 in
+    bfloat16.
 
     Other narrow formats end far above 2^-126; what float32 rounds coarsely is zero to them.
     """
@@ -257,14 +255,17 @@ def _below_float32(values: Array, word: str) -> Array | None:
         return None
     unsigned = bits_of(word).type
     magnitudes = bits(values) & unsigned((1 << (fmt.bits - 1)) - 1)
-    return magnitudes < unsigned(2 << (fmt.precision - 1))
+    return np.asarray(magnitudes < unsigned(2 << (fmt.precision - 1)))
 
 
-def _refine(values: Array, open_: Array, at: tuple[Array, ...], y: Array, radius: Array) -> None:
-    """Decides those at `at` again, in place, rounding y ± radius from float64 at once instead of through float32."""
-    if not len(at[0]):
+def _refine(values: Array, open_: Array, at: Array, y: Array, radius: Array) -> None:
+    """Decides some again, in place, rounding y ± radius from float64 at once instead of through float32.
+
+    at: flat indices; y, radius: at these.
+    """
+    if not len(at):
         return
     word = word_of(values)
     below, above = round_to(y - radius, word), round_to(y + radius, word)
-    values[at] = below
-    open_[at] = bits(below) != bits(above)
+    values.flat[at] = below
+    open_.flat[at] = bits(below) != bits(above)

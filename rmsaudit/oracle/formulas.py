@@ -2,10 +2,10 @@
 
 Every choice of dtype, order, association and algorithm in between is dropped; what is left is one real function
 
-    y = post_scale · numerator · factor / (√R + beside) + bias        R = max(Σ + added, floor) / count
+    y = post_scale · numerator · factor / (√R + beside) + bias        R = max(Σ + added, floor) / over
 
-of the operands as they are stored. Its parameters are exact: a declared number stands for its shortest decimal, so that
-1e-6 is one millionth and not the float64 next to it.
+of the operands as they are stored. Its parameters are exact: a declared number stands for its shortest decimal, so
+that 1e-6 is one millionth and not the float64 next to it.
 """
 
 from dataclasses import dataclass
@@ -32,20 +32,20 @@ assert set(_GUARDS) == set(PLACEMENTS)
 
 
 class Guarding(NamedTuple):
-    """The row's divisor is √(max(Σ + added·m², floor·m²) / count) + beside·m, where m is 1, or max|numerator| (prescale)."""
+    """The row's divisor is √(max(Σ + added·m², floor·m²) / over) + beside·m; m is 1, or max|numerator| (prescale)."""
 
     added: Fraction
     floor: Fraction
     beside: Fraction
-    count: int
+    over: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Formula(Scope):
     """A real function of the stored operands; equal formulas give equal answers.
 
-    The dtypes are those that operands are stored in: None where the operand is not used. gain_first: the gain multiplies
-    the input before the residual and the statistic, and not again. post_scale: None stands for √size.
+    The dtypes are those that operands are stored in: None where the operand is not used. gain_first: the gain
+    multiplies the input before the residual and the statistic, and not again. post_scale: None stands for √size.
     """
 
     input_dtype: str
@@ -70,20 +70,20 @@ class Formula(Scope):
 
     def guarding(self, entering: int) -> Guarding:
         """Where eps acts, for a statistic over `entering` elements."""
-        count = 1 if self.statistic == "sum_square" else entering
+        over = 1 if self.statistic == "sum_square" else entering
         added = floor = beside = Fraction(0)
         match self.guard:
             case "add_to_sum":
                 added = self.eps
             case "add_to_mean":
-                added = self.eps * count
+                added = self.eps * over
             case "add_to_root":
                 beside = self.eps
             case "floor_of_sum":
                 floor = self.eps**2
             case "floor_of_mean":
-                floor = self.eps**2 * count
-        return Guarding(added, floor, beside, count)
+                floor = self.eps**2 * over
+        return Guarding(added, floor, beside, over)
 
 
 def formula(spec: NormSpec) -> Formula:

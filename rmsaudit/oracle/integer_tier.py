@@ -1,4 +1,5 @@
-"""Tier 3: whole numbers of Python, for what double-double left open. Exact, so it decides ties, which more bits never do.
+"""Tier 3: whole numbers of Python, for what double-double left open. Exact, so it decides ties, which more bits never
+do.
 
 An output is y = A√P / (√R + e) + b with A, P, R, e, b rational. To round it is to compare it with a midpoint t:
 
@@ -8,8 +9,8 @@ Where A and M are of one sign (otherwise the answer is plain), squaring twice le
 
     √a < √β + √c   <=>   d = a − β − c < 0, or d² < 4βc        a = A²P,  β = M²R,  c = M²e²,
 
-all three over one common denominator, which drops out. What belongs to the row (P, R, e², that denominator) is worked out
-once a row; an element costs a few products. Powers of two are kept apart as shifts, and nothing is ever reduced.
+all three over one common denominator, which drops out. What belongs to the row (P, R, e², that denominator) is worked
+out once a row; an element costs a few products. Powers of two are kept apart as shifts, and nothing is ever reduced.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,10 +57,12 @@ def from_floats(values: Array) -> Fixed:
 
 
 def from_fraction(value: Fraction, count: int) -> Fixed:
+    """The same rational number, `count` times."""
     return Fixed([value.numerator] * count, 0, value.denominator)
 
 
 def plus(x: Fixed, y: Fixed) -> Fixed:
+    """x + y, element by element."""
     exponent = min(x.exponent, y.exponent)
     by_x, by_y = y.denominator << (x.exponent - exponent), x.denominator << (y.exponent - exponent)
     sums = [p * by_x + q * by_y for p, q in zip(x.mantissas, y.mantissas, strict=True)]
@@ -67,6 +70,7 @@ def plus(x: Fixed, y: Fixed) -> Fixed:
 
 
 def times(x: Fixed, y: Fixed) -> Fixed:
+    """x · y, element by element."""
     products = list(map(mul, x.mantissas, y.mantissas))
     return Fixed(products, x.exponent + y.exponent, x.denominator * y.denominator)
 
@@ -79,19 +83,16 @@ def limited(x: Fixed, limit: Fraction) -> Fixed:
     return Fixed([min(max(m * factor, -edge), edge) for m in x.mantissas], exponent, x.denominator * limit.denominator)
 
 
-def factors(formula: Formula, gain: Array) -> Fixed:
-    """gain + offset."""
-    stored = from_floats(gain)
-    return plus(stored, from_fraction(formula.gain_offset, len(gain))) if formula.gain_offset else stored
-
-
 def numerators(formula: Formula, x: Array, gain: Array | None, residual: Array | None) -> Fixed:
     """What is squared and normalised, before the mean is subtracted. All are [n], finite, float64."""
     result = from_floats(x)
     if formula.input_clamp is not None:
         result = limited(result, formula.input_clamp)
     if formula.gain_first and gain is not None:
-        result = times(result, factors(formula, gain))
+        factor = from_floats(gain)
+        if formula.gain_offset:
+            factor = plus(factor, from_fraction(formula.gain_offset, len(gain)))
+        result = times(result, factor)
     if residual is not None:
         result = plus(result, from_floats(residual))
     return result
@@ -108,6 +109,7 @@ class ExactRow:
         self.size = len(x)
         self.entering = statistic_size(self.size, formula)
         self.values = numerators(formula, x, gain, residual)
+        self._negates = formula.post_scale is not None and formula.post_scale < 0
 
     @cached_property
     def sum(self) -> int:
@@ -121,11 +123,11 @@ class ExactRow:
         """
         entering = self.values.mantissas[: self.entering]
         squares = sum(map(mul, entering, entering))
-        unit = self.values.unit() ** 2
+        unit: Fraction = self.values.unit() ** 2
         if self.formula.statistic == "variance":
             return Fraction(self.entering * squares - sum(entering) ** 2, self.entering) * unit
         if not self.formula.center:
-            return squares * unit
+            return Fraction(squares) * unit
         n, s = self.size, self.sum
         return Fraction(n * n * squares - 2 * n * s * sum(entering) + self.entering * s * s, n * n) * unit
 
@@ -141,7 +143,7 @@ class ExactRow:
         largest = Fraction(1)
         if self.formula.prescale:
             largest = max(map(abs, self.values.mantissas)) * self.values.unit()
-        regular = max(self.total + guarding.added * largest**2, guarding.floor * largest**2) / guarding.count
+        regular = max(self.total + guarding.added * largest**2, guarding.floor * largest**2) / guarding.over
         beside = (guarding.beside * largest) ** 2
         unit = self.values.unit() / (self.size if self.formula.center else 1)
         if self.formula.gain_last:
@@ -151,31 +153,41 @@ class ExactRow:
         common = lcm(square.denominator, regular.denominator, beside.denominator)
         return int(square * common), int(regular * common), int(beside * common)
 
-    def comparison(self, index: int, factor: Fixed, bias: float) -> Callable[[int, int], int]:
+    def comparison(self, index: int, gain: float | None, bias: float) -> Callable[[int, int], int]:
         """A function of m and e that gives the sign of y − m · 2^e, for the output y at `index`.
 
-        factor: the one number that multiplies the normalised value; its denominator is that of the gain offset, or 1.
+        gain: what multiplies the normalised value, before its offset is added; None if nothing does.
         """
         square, regular, beside = self._scales
-        scale = self.formula.post_scale
-        product = self.numerator(index) * factor.mantissas[0] * (1 if scale is None or scale > 0 else -1)
+        factor, factor_exponent = (1, 0) if gain is None else self._factor(gain)
+        product = self.numerator(index) * factor
+        if self._negates:
+            product = -product
+        sign = _sign(product)
         alpha = product * product * square
-        bias_mantissa, bias_denominator = bias.as_integer_ratio()
-        bias_exponent = 1 - bias_denominator.bit_length()
+        bias_mantissa, bias_exponent = _mantissa_and_exponent(bias)
 
         def side(mantissa: int, exponent: int) -> int:
             if bias_mantissa:
                 common = min(exponent, bias_exponent)
                 mantissa = (mantissa << (exponent - common)) - (bias_mantissa << (bias_exponent - common))
                 exponent = common
-            if _sign(product) != _sign(mantissa) or not product:
-                return _sign(_sign(product) - _sign(mantissa))
-            weight = mantissa * mantissa
-            shift = 2 * (factor.exponent - exponent)
-            a, weight = (alpha << shift, weight) if shift >= 0 else (alpha, weight << -shift)
-            return _sign(product) * _compare_roots(a, weight * regular, weight * beside)
+            if sign != (sign_of_other := _sign(mantissa)) or not sign:
+                return _sign(sign - sign_of_other)
+            weight, shift = mantissa * mantissa, 2 * (factor_exponent - exponent)
+            if shift < 0:
+                return sign * _compare_roots(alpha, (weight << -shift) * regular, (weight << -shift) * beside)
+            return sign * _compare_roots(alpha << shift, weight * regular, weight * beside)
 
         return side
+
+    def _factor(self, gain: float) -> tuple[int, int]:
+        """gain + offset times the offset's denominator, as m · 2^e."""
+        mantissa, exponent = _mantissa_and_exponent(gain)
+        offset = self.formula.gain_offset
+        if not offset:
+            return mantissa, exponent
+        return mantissa * offset.denominator + (offset.numerator << -exponent), exponent
 
 
 def rounded(fmt: Format, side: Callable[[int, int], int], span: tuple[int, int]) -> tuple[int, int]:
@@ -187,6 +199,12 @@ def rounded(fmt: Format, side: Callable[[int, int], int], span: tuple[int, int])
         return sign * side(sign * mantissa, exponent)
 
     return sign, positions.nearest(*span, side_of_midpoint) if sign else 0
+
+
+def _mantissa_and_exponent(value: float) -> tuple[int, int]:
+    """m and e <= 0 with value = m · 2^e."""
+    mantissa, denominator = value.as_integer_ratio()
+    return mantissa, 1 - denominator.bit_length()
 
 
 def _compare_roots(a: int, beta: int, c: int) -> int:

@@ -1,7 +1,8 @@
 """The last step, y limited to ± a number, after the rounding instead of before it.
 
-Rounding is monotone, so round(min(y, limit)) = min(round(y), round(limit)); on bit patterns that holds for overflow as well,
-infinity and the NaN that stands for it in a format without infinity being the position after the largest value.
+Rounding is monotone, so round(min(y, limit)) = min(round(y), round(limit)). On bit patterns that holds for overflow
+too: infinity, or the NaN that stands for it in a format without infinity, is the position after the largest finite
+value.
 """
 
 import numpy as np
@@ -27,4 +28,5 @@ def limited(values: Array, edge: int | None) -> Array:
     sign_bit = unsigned(1 << (FORMATS[word].bits - 1))
     patterns = bits(values)
     magnitudes = np.minimum(patterns & ~sign_bit, unsigned(edge))
-    return ((patterns & sign_bit) | magnitudes).view(values.dtype)
+    limited_patterns: Array = (patterns & sign_bit) | magnitudes
+    return limited_patterns.view(values.dtype)

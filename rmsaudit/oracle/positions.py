@@ -1,7 +1,7 @@
 """The non-negative values of a format as whole numbers: its bit patterns, which are in order.
 
-Position 0 is zero, each position is the next larger value, and the last is the one after the largest finite value: infinity,
-or NaN in a format without infinity. So rounding is a search for a position, overflow included.
+Position 0 is zero, each position is the next larger value, and the last is the one after the largest finite value:
+infinity, or NaN in a format without infinity. So rounding is a search for a position, overflow included.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ def last(fmt: Format) -> int:
 def midpoint_above(position: int, fmt: Format) -> tuple[int, int]:
     """m and e, where m · 2^e lies half-way between the value at `position` and the next.
 
-    The gap above a value is its own ulp, also where the next value begins a binade. Above the largest finite value this is
-    IEEE 754's limit of overflow.
+    The gap above a value is its own ulp, also where the next value begins a binade. Above the largest finite value
+    this is IEEE 754's limit of overflow.
     """
     mantissa, exponent = value_at(position, fmt)
     return 2 * mantissa + 1, exponent - 1

@@ -1,16 +1,17 @@
-"""The factor of a row, post_scale / (√(max(Σ + added, floor) / count) + beside), enclosed in whole numbers.
+"""The factor of a row, post_scale / (√(max(Σ + added, floor) / over) + beside), enclosed in whole numbers.
 
-All quantities here are pairs of integers, a lower and an upper bound in units of 2^-256, after the row was scaled by a power
-of two. Floor division, integer square root and one unit of outward slack make every step a proof by itself.
+All quantities here are pairs of integers, a lower and an upper bound in units of 2^-256, after the row was divided by
+a power of two. Floor division, integer square root and a unit of outward slack make every step a proof by itself, for
+any eps at any scale.
 """
 
 from fractions import Fraction
 from math import isqrt, ldexp
 from typing import NamedTuple
 
-from rmsaudit.oracle.formulas import Formula
+from rmsaudit.oracle.formulas import Guarding
 
-_UNIT = 256  # binary places; a mean square is rarely below 2^-100 of the largest square, and 106 bits are wanted of it
+_UNIT = 256  # binary places: 106 bits are left of a sum of squares as small as 2^-150 of the largest square
 _WANTED = 160  # significant bits of the quotient
 _USEFUL = 20  # a factor with fewer bits would decide nothing
 
@@ -20,6 +21,20 @@ class Interval(NamedTuple):
 
     low: int
     high: int
+
+
+class Row(NamedTuple):
+    """A row that was divided by 2^exponent.
+
+    total: Σ of the squares that enter the statistic. largest: the largest magnitude, where the formula divides by it.
+    multiple: what its numerators are too large by.
+    """
+
+    size: int
+    exponent: int
+    total: Interval
+    largest: Interval | None
+    multiple: int
 
 
 class Factor(NamedTuple):
@@ -32,17 +47,19 @@ class Factor(NamedTuple):
 
 
 def interval_of(hi: float, lo: float, radius: float) -> Interval:
-    """hi + lo ± radius. int() cuts off less than a unit of each."""
+    """Of hi + lo ± radius: int() cuts off less than a unit of each."""
     middle, reach = _units(hi) + _units(lo), _units(radius) + 3
     return Interval(middle - reach, middle + reach)
 
 
 def interval_of_fraction(value: Fraction) -> Interval:
+    """The two units around an exact number."""
     low = _floor(value, 1, _UNIT)
     return Interval(low, low + 1)
 
 
 def divided(interval: Interval, by: int) -> Interval:
+    """Of the number over a positive integer."""
     return Interval(interval.low // by, -(-interval.high // by))
 
 
@@ -58,37 +75,20 @@ def _floor(value: Fraction, factor: int, shift: int) -> int:
     return numerator // (denominator << -shift)
 
 
-class Row(NamedTuple):
-    """A row that was divided by 2^exponent.
-
-    entering, size: how many elements enter the statistic, and how many there are. total: Σ of the squares that enter.
-    largest: the largest magnitude, where the formula divides by it. multiple: what the numerators are multiplied by beyond
-    the formula (n where n·x − Σx stands for x − mean).
-    """
-
-    entering: int
-    size: int
-    exponent: int
-    total: Interval
-    largest: Interval | None
-    multiple: int
-
-
-def enclose(formula: Formula, row: Row) -> Factor | None:
-    """The factor of a row; None where it is too uncertain to be of use."""
-    guarding = formula.guarding(row.entering)
+def enclose(guarding: Guarding, post_scale: Fraction | None, row: Row) -> Factor | None:
+    """The factor of a row (post_scale None: √size), over `multiple`; None where it is too uncertain to be of use."""
     added, floor = _relative(guarding.added, 2, row), _relative(guarding.floor, 2, row)
     beside = _relative(guarding.beside, 1, row)
-    low = max(row.total.low + added.low, floor.low, 0) // guarding.count
-    high = -(-max(row.total.high + added.high, floor.high, 0) // guarding.count)
+    low = max(row.total.low + added.low, floor.low, 0) // guarding.over
+    high = -(-max(row.total.high + added.high, floor.high, 0) // guarding.over)
     divisor = Interval(isqrt(low << _UNIT) + beside.low, isqrt(high << _UNIT) + 1 + beside.high)
-    return _quotient(formula.post_scale, divisor, row)
+    return _quotient(post_scale, divisor, row)
 
 
 def _relative(value: Fraction, power: int, row: Row) -> Interval:
     """value · m^power, over 2^(power · exponent), where m is 1 or the row's largest magnitude."""
     if not value:
-        return Interval(0, 0)
+        return _NOTHING
     if row.largest is None:
         low = _floor(value, 1, _UNIT - power * row.exponent)
         return Interval(low, low + 1)
@@ -97,8 +97,11 @@ def _relative(value: Fraction, power: int, row: Row) -> Interval:
     return Interval(low, high + 1)
 
 
+_NOTHING = Interval(0, 0)
+
+
 def _quotient(post_scale: Fraction | None, divisor: Interval, row: Row) -> Factor | None:
-    """post_scale (None: √size) over the divisor, whose own unit is 2^(exponent − 256)."""
+    """post_scale over the divisor, whose own unit is 2^(exponent − 256)."""
     if divisor.low <= 0:
         return None
     if post_scale is None:
@@ -117,7 +120,7 @@ def _quotient(post_scale: Fraction | None, divisor: Interval, row: Row) -> Facto
 
 
 def _as_double_double(sign: int, low: int, high: int, exponent: int) -> Factor:
-    """The middle of low … high as a sum of two floats; what rounding lo loses is at most 2^-106 of it."""
+    """The middle of low … high as a sum of two floats; rounding the second loses at most 2^-106 of the first."""
     middle = (low + high) // 2
     bits = middle.bit_length()
     hi = float(middle)

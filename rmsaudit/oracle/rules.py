@@ -1,8 +1,9 @@
 """What IEEE 754's own rules decide: outputs that are NaN, infinite or zero (or a bias alone) without any arithmetic.
 
-The formula is run on classes of numbers: NaN, ±inf, ±0, and ±1 for every other number. That is the real formula's limit,
-in unlimited range: a large finite number is never infinite. It does not depend on the order of the products or on whether
-the root divides or its inverse multiplies, so one table serves every spec of a formula. With v a numerator:
+The formula is run on classes of numbers: NaN, ±inf, ±0, and ±1 for every other number. That is the real formula's
+limit, in unlimited range: a large finite number is never infinite. It does not depend on the order of the products or
+on whether the root divides or its inverse multiplies, so one table serves every spec of a formula. With v a
+numerator:
 
     NaN in the statistic, under the mean or max_abs   the whole group is NaN
     inf under the mean, or in a variance              the whole group is NaN (inf − inf)
@@ -14,8 +15,8 @@ the root divides or its inverse multiplies, so one table serves every spec of a 
     then · factor · post_scale                        0 · inf is NaN; the signs multiply, those of zeros included
     then + bias                                       inf − inf is NaN; ±0 + bias is the bias, −0 only for −0 + −0
 
-The placement of eps changes no class: on Σ = 0 each of them leaves a positive divisor, on Σ = inf or NaN none changes it.
-A statistic over no element at all is 0 as a sum and NaN (0/0) as a mean.
+The placement of eps changes no class: on Σ = 0 each of them leaves a positive divisor, on Σ = inf or NaN none changes
+it. A statistic over no element at all is 0 as a sum and NaN (0/0) as a mean.
 """
 
 from typing import NamedTuple
@@ -39,11 +40,11 @@ def ruled(rows: Prepared) -> Ruled:
     formula = rows.formula
     values, factor = value_classes(rows), factor_classes(rows) if formula.gain_last else None
     classes = _prescaled(formula, values)
-    level = _is_level(rows)
-    if formula.center:
+    level = _is_level(rows) if formula.center else None
+    if level is not None:
         classes = _centred(classes, level)
     divisors = _divisors(formula, classes[:, : rows.entering], rows.total_is_zero)
-    if formula.center:
+    if level is not None:
         unknown = _is_unsigned(formula, classes, divisors, factor) & ~level
         classes = _with_signs(rows, classes, unknown, values)
     return _decide(formula, classes / divisors, factor, rows.rows.bias)
@@ -101,8 +102,8 @@ def _is_level(rows: Prepared) -> Array:
 def _centred(classes: Array, level: Array) -> Array:
     """The classes after the mean is subtracted.
 
-    In a level row x − x is +0; but a mean of zeros is +0 unless all of them are −0, and −0 − 0 is −0. In other rows what
-    is left of a finite number counts as ordinary; its sign is not known here.
+    In a level row x − x is +0; but a mean of zeros is +0 unless all of them are −0, and −0 − 0 is −0. In other rows
+    what is left of a finite number counts as ordinary; its sign is not known here.
     """
     spoiled = ~np.isfinite(classes).all(axis=-1, keepdims=True)
     negative_zero = (classes == 0) & np.signbit(classes)

@@ -1,12 +1,13 @@
 """Double-double numbers with an exponent and a radius of their own: tier 2 computes with these.
 
-The exponent keeps every product and sum far from overflow and underflow, whatever the inputs; the radius is a proven bound
-on what rounding did to the number, cancellation included. u = 2^-53 throughout.
+The exponent keeps every product and sum far from overflow and underflow, whatever the inputs; the radius is a proven
+bound on what rounding did to the number, cancellation included. u = 2^-53 throughout.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -33,10 +34,10 @@ class Scaled:
     radius: Array
     exponent: Array
 
-    def at(self, index: object) -> "Scaled":
+    def at(self, index: tuple[Any, ...]) -> "Scaled":
         """The numbers at an index of numpy's."""
         parts = (self.hi, self.lo, self.radius, self.exponent)
-        return Scaled(*(part[index] if part.ndim else part for part in parts))  # type: ignore[index]
+        return Scaled(*(part[index] if part.ndim else part for part in parts))
 
     def broadcast_to(self, shape: tuple[int, ...]) -> "Scaled":
         parts = (self.hi, self.lo, self.radius, self.exponent)
@@ -48,14 +49,14 @@ class Scaled:
 
     def is_zero(self) -> Array:
         """Where the number is 0 for certain."""
-        return (self.hi == 0) & (self.radius == 0)
+        return np.asarray((self.hi == 0) & (self.radius == 0))
 
     def is_certainly_nonzero(self) -> Array:
-        return np.abs(self.hi) * (1 - 2.0**-50) > self.radius
+        return np.asarray(np.abs(self.hi) * (1 - 2.0**-50) > self.radius)
 
     def as_float64(self) -> Array:
         """The nearest float64, or one of its neighbours."""
-        return np.ldexp(self.hi + self.lo, self.exponent)
+        return np.asarray(np.ldexp(self.hi + self.lo, self.exponent))
 
 
 def exact(values: Array) -> Scaled:
@@ -86,7 +87,7 @@ def normalised(hi: Array, lo: Array, radius: Array, exponent: Array) -> Scaled:
 
 
 def add(x: Scaled, y: Scaled) -> Scaled:
-    """x + y. Exact for two exact single floats; otherwise within 4u² of the sum (AccurateDWPlusDW: 3u² + 12u³), and radii."""
+    """x + y. Exact for two exact single floats; otherwise within 4u² of the sum (`dd.add`: 3u² + 12u³), and radii."""
     exponent = np.maximum(x.exponent, y.exponent)
     x, y = _moved_to(exponent, x), _moved_to(exponent, y)
     radius = x.radius + y.radius
@@ -101,8 +102,8 @@ def add(x: Scaled, y: Scaled) -> Scaled:
 def _moved_to(exponent: Array, x: Scaled) -> Scaled:
     """x over a common, larger exponent: exact, but for numbers so far below that they become part of the radius.
 
-    Those are moved no further than 2^-400, which makes them wrong by less than 2^-399. With |lo| >= 2^-106 · 2^-400, the
-    least that an earlier sum can have left, nothing underflows.
+    Those are moved no further than 2^-400, which makes them wrong by less than 2^-399. The least lo that an earlier
+    sum can have left is 2^-106 · 2^-400, so nothing underflows.
     """
     shift = x.exponent - exponent
     far = (shift < -_APART) & (x.hi != 0)
@@ -118,8 +119,9 @@ def _moved_to(exponent: Array, x: Scaled) -> Scaled:
 def multiply(x: Scaled, y: Scaled) -> Scaled:
     """x · y. Exact for two exact single floats, otherwise within 9u² of the product, and radii.
 
-    With P = |hi · hi'|: the product of the highs is exact, p + e with |e| <= uP. What is lost: lo · lo' <= u²P; the roundings
-    of hi · lo' and of lo · hi', u · uP each; of their sum, u · 2uP; of its sum with e, u · 3uP. Together 8u²P(1 + 4u).
+    With P = |hi · hi'|: the product of the highs is exact, p + e with |e| <= uP. What is lost: lo · lo' <= u²P; the
+    roundings of hi · lo' and of lo · hi', u · uP each; of their sum, u · 2uP; of its sum with e, u · 3uP. Together
+    8u²P(1 + 4u).
     """
     product = dd.two_product(x.hi, y.hi)
     exponent = x.exponent + y.exponent
@@ -136,15 +138,16 @@ def _radius_of_product(x: Scaled, y: Scaled, rounding: Array) -> Array:
     """|xy − x̂ŷ| <= |x̂|r' + |ŷ|r + rr', where |x̂| <= |hi|(1 + u)."""
     if x.is_exact and y.is_exact:
         return rounding
-    spread = np.abs(x.hi) * y.radius + (np.abs(y.hi) + y.radius) * x.radius
+    spread: Array = np.abs(x.hi) * y.radius + (np.abs(y.hi) + y.radius) * x.radius
     return spread * _SLACK + rounding
 
 
 def bracket(x: Scaled, word: str) -> tuple[Array, Array]:
     """The two roundings, each once, to the format `word` that no rounding of the true x lies outside of.
 
-    Rounding is monotone, so the ends x − margin and x + margin bracket it. The margin exceeds the radius by 2^-40 of it and
-    2u²|hi|, more than the rounding of lo ± margin, at most u(u|hi| + margin).
+    Rounding is monotone, so the ends x − margin and x + margin bracket it. The margin exceeds the radius by 2^-40 of
+    it and 2u²|hi|, more than the rounding of lo ± margin, at most u(u|hi| + margin). Where the radius exceeds |x|, the
+    limits on exponents below may move an end outward, which is harmless: the two differ in sign anyway.
     """
     margin = x.radius * _SLACK + 2 * U2 * np.abs(x.hi)
     nearest = _nearest_float64 if word == "float64" else _nearest_narrow
@@ -164,12 +167,12 @@ def _nearest_narrow(hi: Array, lo: Array, exponent: Array, word: str) -> Array:
 def _nearest_float64(hi: Array, lo: Array, exponent: Array, _word: str) -> Array:
     """(hi + lo) · 2^exponent rounded once to float64, subnormal results and overflow included.
 
-    In the normal range hi + lo rounds to its own leading float64, and 2^exponent is exact; past it, ldexp gives infinity,
-    which is where a result rounded without limit of exponent reaches 2^1024.
+    In the normal range hi + lo rounds to its own leading float64, and 2^exponent is exact; past it, ldexp gives
+    infinity: IEEE 754's overflow too is that of the result rounded without a limit of exponent.
     """
     leading = hi + lo
     _, top = np.frexp(leading)
-    result = np.ldexp(leading, exponent)
+    result: Array = np.ldexp(leading, exponent)
     subnormal = (top + exponent < -1021) & (leading != 0)
     if subnormal.any():
         at = np.nonzero(subnormal)
@@ -180,8 +183,9 @@ def _nearest_float64(hi: Array, lo: Array, exponent: Array, _word: str) -> Array
 def _nearest_subnormal(hi: Array, lo: Array, exponent: Array) -> Array:
     """The multiple of 2^-1074 nearest to (hi + lo) · 2^exponent, which is below 2^-1022.
 
-    In units of 2^-1074 the number is z + t < 2^52. s = fl(z + t) is on the side of every half-way point that z + t is on, as
-    those are float64 values; where s lies on one, the exact remainder of the sum says on which side, or that it is a tie.
+    In units of 2^-1074 the number is z + t < 2^52. s = fl(z + t) is on the side of every half-way point that z + t is
+    on, as those are float64 values; where s lies on one, the exact remainder of the sum says on which side z + t is,
+    if any.
     """
     shift = np.maximum(exponent + 1074, -200)  # all that is smaller rounds to zero; its sign stays
     total, rest = dd.two_sum(np.ldexp(hi, shift), np.ldexp(lo, shift))

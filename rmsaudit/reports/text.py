@@ -1,8 +1,8 @@
 """text: the tables and sentences that a person reads in a terminal."""
 
+from decimal import ROUND_CEILING, Context
 from io import StringIO
 from math import log2
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -14,9 +14,6 @@ from rmsaudit.formats import FORMATS
 from rmsaudit.record import AcceptanceRecord, CategoryResult, Finding, Range, Rung
 from rmsaudit.reports import Style
 from rmsaudit.tolerance import Either, Limit, Max, Ratio, Sum, Ulp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BAR = 12
 _COLORS = {
@@ -93,14 +90,15 @@ def _finding(finding: Finding) -> RenderableType:
 
 
 def _table(*columns: tuple[str, str]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for title, justify in columns:
-        table.add_column(title, justify="right" if justify == "right" else "left", no_wrap=title == "category")
+    """A table of columns (title, how): `right`, `whole` (never broken over lines), or plain."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    for title, how in columns:
+        table.add_column(title, justify="right" if how == "right" else "left", no_wrap=how != "")
     return table
 
 
 def _differing(record: AcceptanceRecord) -> RenderableType:
-    table = _table(("variable", ""), ("reference", ""), ("candidate", ""), ("declared at", ""))
+    table = _table(("variable", "whole"), ("reference", ""), ("candidate", ""), ("declared at", ""))
     for name, difference in record.differing.items():
         hexes = difference.reference_hex, difference.candidate_hex
         values = [
@@ -115,35 +113,32 @@ def _differing(record: AcceptanceRecord) -> RenderableType:
 
 def _results(record: AcceptanceRecord) -> RenderableType:
     judged = record.gate is not None
-    last = (("limit", ""), ("margin", "right")) if judged else (("smallest limit that would pass", ""),)
-    unit = next(iter(record.results.values())).output_dtype
+    verdict = (("verdict", "whole"),) if judged else ()
+    last = (("limit", "whole"), ("margin", "right")) if judged else (("smallest limit that would pass", "whole"),)
     table = _table(
-        ("category", ""),
-        ("verdict", "") if judged else ("", ""),
+        ("category", "whole"),
+        *verdict,
         ("max abs", "right"),
         ("max rel", "right"),
-        ("max ulp", "right"),
-        (f"of {unit}", ""),
+        ("ulp", "right"),
+        ("", "whole"),
         ("differ", "right"),
-        ("q/eps", ""),
+        ("q/eps", "whole"),
         *last,
     )
     for name, result in record.results.items():
         color = {"rejected": "red", "accepted_with_waiver": "yellow"}.get(result.verdict, "")
+        margin = "" if result.margin is None else f"{result.margin:.3g}"
         table.add_row(
             Text(name, style=color),
-            Text(result.verdict.replace("_", " ") if judged else "", style=color),
-            number(result.max_abs_error),
-            number(result.max_rel_error),
+            *([Text(result.verdict.replace("_", " "), style=color)] if judged else []),
+            f"{result.max_abs_error:.3g}",
+            f"{result.max_rel_error:.3g}",
             str(result.max_ulp),
             _bar(result.max_ulp, result.output_dtype),
             f"{100 * result.differing_share:.3g} %",
             _range(result.q_over_eps),
-            *(
-                [_limit(result.limit), "" if result.margin is None else f"{result.margin:.3g}"]
-                if judged
-                else [_smallest(result)]
-            ),
+            *([_limit(result.limit), margin] if judged else [_smallest(result)]),
         )
     return Padding(table, (0, 0, 0, 2))
 
@@ -157,7 +152,15 @@ def _bar(ulp: int, dtype: str) -> str:
 
 
 def _range(found: Range | None) -> str:
-    return "" if found is None else f"{found.min:.2g} … {found.max:.2g}"
+    return "" if found is None else f"{_power(found.min)} … {_power(found.max)}"
+
+
+def _power(value: float) -> str:
+    """Two digits and a short exponent: 1.4e-5, 3.7e3, 0."""
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return mantissa if int(exponent) == 0 else f"{mantissa}e{int(exponent)}"
 
 
 def _limit(limit: Limit | None) -> str:
@@ -175,22 +178,27 @@ def _limit(limit: Limit | None) -> str:
 
 
 def _smallest(result: CategoryResult) -> str:
+    """The smallest limits that pass, each alone, rounded up to three digits so that what is shown passes as well."""
     smallest = result.smallest_passing
     if smallest.max_ulp == 0:
         return "exact"
-    known: list[tuple[str, float | None, Callable[[float], str]]] = [
-        ("ulp", smallest.max_ulp, lambda v: f"{v:g}"),
-        ("atol", smallest.atol_at_rtol_0, number),
-        ("rtol", smallest.rtol_at_atol_0, number),
-    ]
-    return ", ".join(f"{name} {show(value)}" for name, value, show in known if value is not None) or "none"
+    known = {"ulp": smallest.max_ulp, "atol": smallest.atol_at_rtol_0, "rtol": smallest.rtol_at_atol_0}
+    return ", ".join(f"{name} {_rounded_up(value)}" for name, value in known.items() if value is not None) or "none"
+
+
+def _rounded_up(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    up = Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{float(up):g}"
 
 
 def _worst(record: AcceptanceRecord) -> list[RenderableType]:
-    """The rejected categories' reasons, and the one element to look at first."""
+    """The reasons that no number in the table shows, and the one element to look at first."""
     lines: list[RenderableType] = []
     for name, result in record.results.items():
-        if result.verdict == "rejected" and result.because:
+        shown_in_the_table = result.margin is not None and result.margin > 1
+        if result.verdict == "rejected" and result.because and not shown_in_the_table:
             lines.append(Padding(Text(f"{name}: {result.because}"), (0, 0, 0, 2)))
     name, worst = next(((name, r.worst) for name, r in record.results.items() if r.worst), ("", None))
     if worst is not None:
@@ -208,20 +216,14 @@ def _worst(record: AcceptanceRecord) -> list[RenderableType]:
 
 
 def _ladder(record: AcceptanceRecord) -> RenderableType:
-    table = _table(
-        ("variable", ""),
-        ("from → to", ""),
-        ("alone", ""),
-        ("set back", ""),
-        ("re-creates the candidate in", ""),
-    )
+    table = _table(("variable", "whole"), ("from → to", ""), ("alone", ""), ("set back", ""), ("decides", ""))
     for rung in record.ladder:
         table.add_row(
             rung.variable,
             f"{number(rung.from_)} → {number(rung.to)}",
             rung.impossible or _largest(rung, "alone"),
             _largest(rung, "reverted"),
-            _named(rung.recreates, len(record.results)),
+            _named(rung.decides, len(record.results)),
         )
     return Padding(table, (0, 0, 0, 2))
 
@@ -231,8 +233,8 @@ def _largest(rung: Rung, kind: str) -> str:
     if not errors:
         return "no difference"
     name, worst = max(errors.items(), key=lambda item: (item[1].nonfinite_mismatched, item[1].max_ulp))
-    count = "1 category" if len(errors) == 1 else f"{len(errors)} categories"
-    return f"{worst.max_ulp} ulp ({name}), {count}"
+    more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f"{worst.max_ulp} ulp in {name}{more}"
 
 
 def _named(names: tuple[str, ...], total: int) -> str:

@@ -1,5 +1,7 @@
 """What every category owes."""
 
+import subprocess
+import sys
 from itertools import product
 from types import GeneratorType
 
@@ -45,6 +47,15 @@ def test_a_file_without_a_place_in_the_reading_order_comes_last(monkeypatch):
         assert list(battery.names()[2:]) == sorted(set(DECLARED_IN_DESIGN) - {"zero", "tiny"})
     finally:
         battery.names.cache_clear()
+
+
+def test_listing_the_names_imports_no_category():
+    code = (
+        "import sys; from rmsaudit import battery; battery.names();"
+        " print(sorted(m for m in sys.modules if m.startswith('rmsaudit.battery.') and '._' not in m))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", NAMES)

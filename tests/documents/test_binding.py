@@ -129,10 +129,11 @@ waivers:
         "5:5: max_ulp is missing; add it [missing-key]",
         "5:17: unknown key `atol`; remove it, or use one of rule, max_ulp [unknown-key]",
         "6:23: atol must be at least 0, and it is `-1`; write another number [out-of-range]",
-        "7:5: rules[4] must be a mapping with the keys atol, max_ulp, rule, and `ulp` stands here; write it out, or leave"
-        " the key out [wrong-shape]",
-        "10:13: owner is empty; write at least 1 [too-short]",
-        "10:25: expires must be a date, and `2027-13-01` is in no calendar; write a day such as 2027-03-01 [not-a-date]",
+        "7:5: rules[4] must be a mapping with the keys atol, max_ulp, rule, and `ulp` stands here; write it out,"
+        " or leave the key out [wrong-shape]",
+        "10:13: owner is empty; fill it in [too-short]",
+        "10:26: expires must be a date, and `2027-13-01` is in no calendar; write a day such as 2027-03-01"
+        " [not-a-date]",
     ]
 
 
@@ -142,7 +143,7 @@ def test_a_document_of_another_type_is_reported_as_that_alone() -> None:
     ]
     assert problems(Policy, "rules: []\n") == [
         "1:1: schema is missing; add `schema: test/policy/1` [missing-key]",
-        "1:8: rules is empty; write at least 1 [too-short]",
+        "1:8: rules is empty; fill it in [too-short]",
     ]
 
 
@@ -150,7 +151,7 @@ class Unions(Strict):
     limit: float | Literal["none", "all"] = "none"
     count_or_share: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, le=1)] | None = None
     source: Annotated[float, Field(gt=0)] | ByName | ByPlace = 1.0
-    value: bool | int | float | str | None | tuple[int, ...] = None
+    value: bool | int | float | str | tuple[int, ...] | None = None
     day: date | str | None = None
     absent: str | Absent = None
     part: ByName | Absent = None
@@ -189,26 +190,26 @@ def test_unions(text: str, name: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("limit: 017", "1:8: limit must be a number, and `017` is 15 to YAML 1.1 parsers and 17 to YAML 1.2 parsers; write 17 or 15, or none or all [not-a-number]"),
-        ("limit: nome", "1:8: limit must be a number, and `nome` is text; write a number such as 1e-6, or none or all [not-a-number]"),
-        ("count_or_share: 0", "1:17: count_or_share must be at least 1, and it is `0`; write another number [out-of-range]"),
-        ("count_or_share: 1.5", "1:17: count_or_share must be at most 1, and it is `1.5`; write another number [out-of-range]"),
+        ("limit: 017", "1:8: limit must be a number, and `017` is 15 to YAML 1.1"),
+        ("limit: nome", "`nome` is text; write a number such as 1e-6, or none or all [not-a-number]"),
+        ("count_or_share: 0", "1:17: count_or_share must be at least 1, and it is `0`; write another number"),
+        ("count_or_share: 1.5", "1:17: count_or_share must be at most 1, and it is `1.5`; write another number"),
         ("source: -1", "1:9: source must be above 0, and it is `-1`; write another number [out-of-range]"),
         ("source: {plase: here}", "1:10: unknown key `plase`; did you mean `place`? [unknown-key]"),
         ("source: {}", "1:9: source is empty; write one of name, place [missing-key]"),
         ("source: {place: 1, name: 2}", "1:10: unknown key `place`; remove it, or use one of name [unknown-key]"),
-        ("source: [1]", "1:9: source must be a number, and stands as a list; write a number such as 1e-6 [wrong-shape]"),
-        ("absent: null", "1:9: absent must be text, and `null` stands for no value; write it, or leave the key out [not-text]"),
-        ("part: null", "1:7: part must be a mapping with the keys name, and `null` stands here; write it out, or leave the key out [wrong-shape]"),
-        ("part:", "1:6: part must be a mapping with the keys name, and nothing stands here; write it out, or leave the key out [wrong-shape]"),
+        ("source: [1]", "1:9: source must be a number, and stands as a list; write a number such as 1e-6"),
+        ("absent: null", "1:9: absent must be text, and `null` stands for no value; write it, or leave"),
+        ("part: null", "1:7: part must be a mapping with the keys name, and `null` stands here; write it out"),
+        ("part:", "1:6: part must be a mapping with the keys name, and nothing stands here; write it out"),
         ("words: c", "1:8: words cannot be `c`; one of a, b [unknown-word]"),
-        ("table: {x: y}", "1:12: `x` must be a number, and `y` is a truth value to YAML 1.1 parsers; write a number such as 1e-6 [not-a-number]"),
-        ("table: [1]", "1:8: table must be a mapping, and a list stands here; write it out, or leave the key out [wrong-shape]"),
-        ("value: [a]", "1:9: value[0] must be a whole number, and `a` is text; write digits alone, such as 128 [not-an-integer]"),
+        ("table: {x: no}", "1:12: `x` must be a number, and `no` is a truth value to YAML 1.1 parsers"),
+        ("table: [1]", "1:8: table must be a mapping, and a list stands here; write it out, or leave the key out"),
+        ("value: [a]", "1:9: value[0] must be a whole number, and `a` is text; write digits alone"),
     ],
-)  # fmt: skip
+)
 def test_problems_of_unions(text: str, said: str) -> None:
-    found = problems(Unions, text)
+    (found,) = problems(Unions, text)
     assert said in found
 
 
@@ -283,14 +284,13 @@ def test_an_annotation_nobody_can_read_is_our_own_mistake() -> None:
 
 
 def test_text_from_a_file_cannot_forge_lines_or_colours() -> None:
-    (said,) = problems(Scalars, '"num\\nf.yaml:9:9: forged\\e[31m": 1')
-    assert "\n" not in said
-    assert "\x1b" not in said
-    assert r"unknown key `num\nf.yaml:9:9: forged\x1b[31m`" in said
+    coloured, unknown = problems(Scalars, '"num\\nf.yaml:9:9: forged\\e[31m": 1')
+    assert coloured == "1:1: character U+001B cannot stand in a document; remove it [bad-character]"
+    assert unknown.startswith(r"1:1: unknown key `num\nf.yaml:9:9: forged\x1b[31m`; remove it")
 
 
-def test_unknown_keys_by_the_hundred_thousand_are_cut_short() -> None:
-    text = "".join(f"key{i}: 1\n" for i in range(100_000))
+def test_unknown_keys_by_the_thousand_are_cut_short() -> None:
+    text = "".join(f"key{i}: 1\n" for i in range(5000))
     found = problems(Scalars, text)
     assert len(found) == 101
     assert found[-1].endswith("there is more; mend these first [too-many]")

@@ -16,7 +16,9 @@ from rmsaudit.documents.problems import Refused
         (FromCheckpoint(checkpoint="./files/checkpoint/"), FoundEps(1e-5, "config.json: rms_norm_eps")),
         (
             FromGguf(gguf="files/model.gguf"),
-            FoundEps(1e-5, "model.gguf: llama.attention.layer_norm_rms_epsilon (shortest decimal of the stored float32)"),
+            FoundEps(
+                1e-5, "model.gguf: llama.attention.layer_norm_rms_epsilon (shortest decimal of the stored float32)"
+            ),
         ),
     ],
 )

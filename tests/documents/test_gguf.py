@@ -1,6 +1,7 @@
 """eps in GGUF metadata. tests/frameworks/test_gguf.py compares with the gguf package."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from rmsaudit.documents.gguf import eps_of_gguf, shortest_decimal
 from rmsaudit.documents.problems import Refused
 
+EpsOf = Callable[[bytes], tuple[float, str]]
 KEY = "llama.attention.layer_norm_rms_epsilon"
 
 
 @pytest.fixture
-def eps_of(tmp_path: Path):  # type: ignore[no-untyped-def]
+def eps_of(tmp_path: Path) -> EpsOf:
     def read(data: bytes) -> tuple[float, str]:
         path = tmp_path / "model.gguf"
         path.write_bytes(data)
@@ -24,7 +26,7 @@ def eps_of(tmp_path: Path):  # type: ignore[no-untyped-def]
     return read
 
 
-def test_eps_is_the_decimal_that_was_written(eps_of, make_files: ModuleType) -> None:  # type: ignore[no-untyped-def]
+def test_eps_is_the_decimal_that_was_written(eps_of: EpsOf, make_files: ModuleType) -> None:
     named = ("general.architecture", 8, make_files.string("llama"))
     for eps in (1e-5, 1e-6, 1e-12, 1.5625e-7, 0.1):
         stored = struct.pack("<f", eps)
@@ -32,7 +34,7 @@ def test_eps_is_the_decimal_that_was_written(eps_of, make_files: ModuleType) -> 
     assert eps_of(make_files.gguf([named, (KEY, 12, struct.pack("<d", 0.1))])) == (0.1, KEY)
 
 
-def test_other_values_are_passed_over(eps_of, make_files: ModuleType) -> None:  # type: ignore[no-untyped-def]
+def test_other_values_are_passed_over(eps_of: EpsOf, make_files: ModuleType) -> None:
     pairs = [
         ("u8", 0, b"\1"), ("i8", 1, b"\1"), ("u16", 2, bytes(2)), ("i16", 3, bytes(2)), ("u32", 4, bytes(4)),
         ("i32", 5, bytes(4)), ("f32", 6, bytes(4)), ("flag", 7, b"\1"), ("text", 8, make_files.string("x" * 70_000)),
@@ -59,18 +61,22 @@ def test_other_values_are_passed_over(eps_of, make_files: ModuleType) -> None:  
         (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k" + struct.pack("<IIQ", 9, 9, 1), "has an array of type 9"),
         (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k" + struct.pack("<I", 99), "has a value of type 99"),
         (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "is GGUF version 50331648"),
-        (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "gives no eps; looked for <architecture>"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 0), "gives no eps; looked for `<architecture>"),
         (b"\x80\x02}q", "is not GGUF"),
     ],
 )
-def test_refused(eps_of, data: bytes, says: str) -> None:  # type: ignore[no-untyped-def]
+def test_refused(eps_of: EpsOf, data: bytes, says: str) -> None:
     with pytest.raises(Refused, match=says):
         eps_of(data)
 
 
-def test_an_eps_that_is_no_float_is_refused(eps_of, make_files: ModuleType) -> None:  # type: ignore[no-untyped-def]
+def test_an_eps_that_is_no_float_is_refused(eps_of: EpsOf, make_files: ModuleType) -> None:
     named = ("general.architecture", 8, make_files.string("llama"))
-    for kind, value in ((4, struct.pack("<I", 1)), (8, make_files.string("1e-5")), (6, struct.pack("<f", float("nan")))):
+    for kind, value in (
+        (4, struct.pack("<I", 1)),
+        (8, make_files.string("1e-5")),
+        (6, struct.pack("<f", float("nan"))),
+    ):
         with pytest.raises(Refused, match="eps must be a float above 0"):
             eps_of(make_files.gguf([named, (KEY, kind, value)]))
 

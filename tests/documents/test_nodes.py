@@ -13,6 +13,13 @@ def test_keys_and_indices_lead_to_a_node() -> None:
 
 
 def test_what_is_not_there_is_none() -> None:
-    for steps in (("rule",), ("rules", 1), ("rules", -1), ("rules", "atol"), ("rules", 0, 0), ("rules", 0, "atol", "x")):
+    for steps in (
+        ("rule",),
+        ("rules", 1),
+        ("rules", -1),
+        ("rules", "atol"),
+        ("rules", 0, 0),
+        ("rules", 0, "atol", "x"),
+    ):
         assert TREE.at(*steps) is None
         assert TREE.mark_of(*steps) is None

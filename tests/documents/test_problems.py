@@ -34,7 +34,7 @@ def test_quoted_text_is_short_printable_and_on_one_line() -> None:
     assert quoted("a b") == "`a b`"
     assert quoted("é") == "`é`"
     assert quoted("a\nb\x1b") == r"`a\nb\x1b`"
-    assert quoted("x" * 100) == f"`{'x' * 59}…`"
+    assert quoted("x" * 101) == f"`{'x' * 99}…`"
 
 
 def test_problems_are_reported_together_in_file_order() -> None:

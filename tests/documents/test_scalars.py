@@ -55,43 +55,49 @@ def test_numbers(text: str, value: Fraction) -> None:
     assert scalars.number(plain(text)) == nearest
 
 
+SUCH_AS = "write a number such as 1e-6"
+
+
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "means", "remedy"),
     [
-        ("1_000", "must be a number, and `1_000` is 1000 to YAML 1.1 parsers and text to YAML 1.2 parsers; write 1000"),
-        ("017", "must be a number, and `017` is 15 to YAML 1.1 parsers and 17 to YAML 1.2 parsers; write 17 or 15"),
-        ("-017", "must be a number, and `-017` is -15 to YAML 1.1 parsers and -17 to YAML 1.2 parsers; write -17 or -15"),
-        ("089", "must be a number, and `089` is text to YAML 1.1 parsers and 89 to YAML 1.2 parsers; write 89"),
-        ("00.5", "must be a number, and `00.5` is a number with leading zeros, which is text to some parsers; write 0.5"),
-        ("0o17", "must be a number, and `0o17` is 15 in octal, and text to some parsers; write 15"),
-        ("0x10", "must be a number, and `0x10` is 16 in hexadecimal, and text to some parsers; write 16"),
-        ("0b101", "must be a number, and `0b101` is 5 in binary, and text to some parsers; write 5"),
-        ("1:30", "must be a number, and `1:30` is 90 to YAML 1.1 parsers (base 60) and text to YAML 1.2 parsers; write 90"),
-        ("-1:00:30.5", "must be a number, and `-1:00:30.5` is -3630.5 to YAML 1.1 parsers (base 60) and text to YAML 1.2 parsers; write -3630.5"),
-        ("yes", "must be a number, and `yes` is a truth value to YAML 1.1 parsers; write a number such as 1e-6"),
-        ("On", "must be a number, and `On` is a truth value to YAML 1.1 parsers; write a number such as 1e-6"),
-        ("true", "must be a number, and `true` is a truth value; write a number such as 1e-6"),
-        (".nan", "must be a number, and `.nan` is NaN, which is none; write a number such as 1e-6"),
-        ("nan", "must be a number, and `nan` is NaN, which is none; write a number such as 1e-6"),
-        ("-.inf", "must be a number, and `-.inf` is infinity; write a number such as 1e-6"),
-        ("Infinity", "must be a number, and `Infinity` is infinity; write a number such as 1e-6"),
-        ("null", "must be a number, and `null` stands for no value; write a number such as 1e-6"),
-        ("~", "must be a number, and `~` stands for no value; write a number such as 1e-6"),
-        ("", "must be a number, and nothing stands there; write a number such as 1e-6"),
-        ("2026-08-22", "must be a number, and `2026-08-22` is a date to YAML 1.1 parsers; write a number such as 1e-6"),
-        ("2026-08-22 10:00:00", "must be a number, and `2026-08-22 10:00:00` is a date to YAML 1.1 parsers; write a number such as 1e-6"),
-        ("0x1p-20", "must be a number, and `0x1p-20` is a hexadecimal float, which YAML does not have; write 9.5367431640625e-07"),
-        ("0x1p9999", "must be a number, and `0x1p9999` is beyond float64; write a number such as 1e-6"),
-        ("1e999", "must be a number, and `1e999` is beyond float64, which ends at 1.797e308; write a number such as 1e-6"),
-        ("1e-999", "must be a number, and `1e-999` becomes 0 in float64, which ends at 4.9e-324; write a number such as 1e-6"),
-        ("tiny", "must be a number, and `tiny` is text; write a number such as 1e-6"),
-        ("1,5", "must be a number, and `1,5` is text; write a number such as 1e-6"),
-        ("1e", "must be a number, and `1e` is text; write a number such as 1e-6"),
-        ("٣", "must be a number, and `٣` is text; write a number such as 1e-6"),  # a digit to str.isdigit
+        ("1_000", "is 1000 to YAML 1.1 parsers and text to YAML 1.2 parsers", "write 1000"),
+        ("017", "is 15 to YAML 1.1 parsers and 17 to YAML 1.2 parsers", "write 17 or 15"),
+        ("-017", "is -15 to YAML 1.1 parsers and -17 to YAML 1.2 parsers", "write -17 or -15"),
+        ("089", "is text to YAML 1.1 parsers and 89 to YAML 1.2 parsers", "write 89"),
+        ("00.5", "is a number with leading zeros, which is text to some parsers", "write 0.5"),
+        ("0o17", "is 15 in octal, and text to some parsers", "write 15"),
+        ("0x10", "is 16 in hexadecimal, and text to some parsers", "write 16"),
+        ("0b101", "is 5 in binary, and text to some parsers", "write 5"),
+        ("1:30", "is 90 to YAML 1.1 parsers (base 60) and text to YAML 1.2 parsers", "write 90"),
+        ("-1:00:30.5", "is -3630.5 to YAML 1.1 parsers (base 60) and text to YAML 1.2 parsers", "write -3630.5"),
+        ("yes", "is a truth value to YAML 1.1 parsers", SUCH_AS),
+        ("On", "is a truth value to YAML 1.1 parsers", SUCH_AS),
+        ("true", "is a truth value", SUCH_AS),
+        (".nan", "is NaN, which is none", SUCH_AS),
+        ("nan", "is NaN, which is none", SUCH_AS),
+        ("-.inf", "is infinity", SUCH_AS),
+        ("Infinity", "is infinity", SUCH_AS),
+        ("null", "stands for no value", SUCH_AS),
+        ("~", "stands for no value", SUCH_AS),
+        ("2026-08-22", "is a date to YAML 1.1 parsers", SUCH_AS),
+        ("2026-08-22 10:00:00", "is a date to YAML 1.1 parsers", SUCH_AS),
+        ("0x1p-20", "is a hexadecimal float, which YAML does not have", "write 9.5367431640625e-07"),
+        ("0x1p9999", "is beyond float64", SUCH_AS),
+        ("1e999", "is beyond float64, which ends at 1.797e308", SUCH_AS),
+        ("1e-999", "becomes 0 in float64, which ends at 4.9e-324", SUCH_AS),
+        ("tiny", "is text", SUCH_AS),
+        ("1,5", "is text", SUCH_AS),
+        ("1e", "is text", SUCH_AS),
+        ("٣", "is text", SUCH_AS),  # a digit to str.isdigit
     ],
-)  # fmt: skip
-def test_no_numbers(text: str, says: str) -> None:
-    assert refusal(scalars.number, plain(text)) == f"{says} [not-a-number]"
+)
+def test_no_numbers(text: str, means: str, remedy: str) -> None:
+    assert refusal(scalars.number, plain(text)) == f"must be a number, and `{text}` {means}; {remedy} [not-a-number]"
+
+
+def test_nothing_is_no_number() -> None:
+    assert refusal(scalars.number, plain("")) == f"must be a number, and nothing stands there; {SUCH_AS} [not-a-number]"
 
 
 def test_quoted_text_is_no_number() -> None:
@@ -133,7 +139,10 @@ def test_what_python_prints_is_read_back(value: float) -> None:
     assert scalars.number(plain(repr(value))) == value
 
 
-@given(st.text(alphabet="0123456789+-._eExob:TZ ", min_size=1, max_size=12) | st.sampled_from(["yes", "NO", "null", "~", ".NaN"]))
+@given(
+    st.text(alphabet="0123456789+-._eExob:TZ ", min_size=1, max_size=12)
+    | st.sampled_from(["yes", "NO", "null", "~", ".NaN"])
+)
 def test_text_to_all_is_text_to_pyyaml(text: str) -> None:
     """An independent judge of YAML 1.1: what its resolver types as anything but text is not text to all."""
     resolver = yaml.SafeLoader("")
@@ -156,7 +165,10 @@ def test_integers(text: str, value: int) -> None:
         ("9" * 19, f"must be a whole number, and `{'9' * 19}` is too large; write at most 18 digits"),
         ("010", "must be a whole number, and `010` is 8 to YAML 1.1 parsers and 10 to YAML 1.2 parsers; write 10 or 8"),
         ("1_0", "must be a whole number, and `1_0` is 10 to YAML 1.1 parsers and text to YAML 1.2 parsers; write 10"),
-        ("no", "must be a whole number, and `no` is a truth value to YAML 1.1 parsers; write digits alone, such as 128"),
+        (
+            "no",
+            "must be a whole number, and `no` is a truth value to YAML 1.1 parsers; write digits alone, such as 128",
+        ),
     ],
 )
 def test_no_integers(text: str, says: str) -> None:
@@ -168,7 +180,10 @@ def test_flags() -> None:
     assert scalars.flag(plain("false")) is False
     assert refusal(scalars.flag, plain("yes")).endswith("by every parser; write true [not-a-flag]")
     assert refusal(scalars.flag, plain("False")).endswith("by every parser; write false [not-a-flag]")
-    assert refusal(scalars.flag, plain("1")) == "must be true or false, and `1` is a number; write true or false [not-a-flag]"
+    assert (
+        refusal(scalars.flag, plain("1"))
+        == "must be true or false, and `1` is a number; write true or false [not-a-flag]"
+    )
     assert refusal(scalars.flag, Scalar("true", plain=False, mark=None)).endswith("remove the quotes [not-a-flag]")
     assert "nothing stands there" in refusal(scalars.flag, plain(""))
 
@@ -185,7 +200,9 @@ def test_nothing_is_no_text() -> None:
 
 def test_days() -> None:
     assert scalars.day(plain("2027-03-01")) == date(2027, 3, 1)
-    assert refusal(scalars.day, plain("2027-02-29")).endswith("is in no calendar; write a day such as 2027-03-01 [not-a-date]")
+    assert refusal(scalars.day, plain("2027-02-29")).endswith(
+        "is in no calendar; write a day such as 2027-03-01 [not-a-date]"
+    )
     assert refusal(scalars.day, Scalar("2027-03-01", plain=False, mark=None)).endswith("remove the quotes [not-a-date]")
     assert "`2027-3-1` is a date to YAML 1.1" in refusal(scalars.day, plain("2027-3-1"))
     assert "`soon` is text" in refusal(scalars.day, plain("soon"))

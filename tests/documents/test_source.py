@@ -1,5 +1,6 @@
 """YAML to nodes: positions, and everything that is refused before a value is looked at."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from rmsaudit.documents import source
 from rmsaudit.documents.files import MOST_BYTES
+from rmsaudit.documents.implementation import read_implementation
 from rmsaudit.documents.nodes import Mapping, Mark, Scalar, Sequence
 from rmsaudit.documents.source import parse, parse_flag, read_source
 from rmsaudit.errors import InputProblem
@@ -73,7 +75,25 @@ class TestBothParsers:
         assert kinds(text) == found
 
     @pytest.mark.parametrize(
-        "key", ["yes", "No", "ON", "off", "y", "true", "null", "~", "1", "1e5", ".5", "017", "1:30", "2026-01-01", ".nan", "-.inf"]
+        "key",
+        [
+            "yes",
+            "No",
+            "ON",
+            "off",
+            "y",
+            "true",
+            "null",
+            "~",
+            "1",
+            "1e5",
+            ".5",
+            "017",
+            "1:30",
+            "2026-01-01",
+            ".nan",
+            "-.inf",
+        ],
     )
     def test_a_key_that_is_not_text_everywhere(self, key: str) -> None:
         assert kinds(f"{key}: 1\n") == [(1, 1, "bad-key")]
@@ -81,7 +101,14 @@ class TestBothParsers:
 
     def test_everything_is_said_at_once(self) -> None:
         text = "a: !t 1\na: 2\nyes: 3\n<<: 4\nb: *x\nc: [\n"
-        assert [kind for _, _, kind in kinds(text)] == ["tag", "duplicate-key", "bad-key", "merge-key", "alias", "syntax"]
+        assert [kind for _, _, kind in kinds(text)] == [
+            "tag",
+            "duplicate-key",
+            "bad-key",
+            "merge-key",
+            "alias",
+            "syntax",
+        ]
 
     @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
     def test_deep_nesting_ends_at_a_limit(self, opening: str) -> None:
@@ -142,7 +169,9 @@ def test_what_cannot_be_read_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Path("loop").symlink_to("loop")  # unreadable for everyone, root included
     assert refusal(Path("folder")) == "folder: is a directory; name a file in it [directory]"
     assert refusal(Path("no.yaml")) == "no.yaml: does not exist; check the path [no-such-file]"
-    assert refusal(Path("loop")).startswith("loop: cannot be read (") and refusal(Path("loop")).endswith("[unreadable]")
+    assert re.fullmatch(
+        r"loop: cannot be read \(.+\); check the path and its permissions \[unreadable\]", refusal(Path("loop"))
+    )
     assert refusal(Path("a\0b")).endswith("is no path a system could have; check it [unreadable]")
 
 
@@ -163,3 +192,18 @@ def test_the_digest_is_of_the_bytes(tmp_path: Path) -> None:
     assert read_source(path).digest == (  # sha256sum
         "db9bda4272ee21cda5ff1d213fa8366a2cca3143c5a795bdcd5f75a85106033d"
     )
+
+
+@pytest.mark.usefixtures("_each_parser")
+@pytest.mark.parametrize("escape", [r"\e", r"\0", r"\x9b", r"\a"])
+def test_what_cannot_stand_in_a_document_cannot_come_by_an_escape(escape: str) -> None:
+    assert kinds(f'a: "b{escape}[31m"\n') == [(1, 4, "bad-character")]
+
+
+def test_a_broken_path_cannot_forge_a_line(tmp_path: Path) -> None:
+    eps = r'{config: "no\nb.yaml:1:1: forged"}'
+    text = f"schema: rmsaudit/implementation/1\nname: x\nkind: spec\nnorm: {{width: 4, eps: {eps}}}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(InputProblem) as caught:
+        read_implementation(tmp_path / "a.yaml", {})
+    assert str(caught.value).endswith(r"no\nb.yaml:1:1: forged does not exist; check the path [no-such-file]")

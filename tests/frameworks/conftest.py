@@ -1,7 +1,7 @@
 """A preset against the implementation it was read off: same inputs, same bits, same dtype.
 
-Rows are of two kinds. `hard` rows try everything (eps, subnormals, overflow, zeros), and need the implementation's own order
-of addition. In `exact` rows every square and every partial sum is a float32, so that no order can differ from another.
+Rows are of two kinds. `hard` rows try everything (eps, subnormals, overflow, zeros), and need the implementation's own
+order of addition. In `exact` rows every square and every partial sum is a float32, so that no order can differ.
 """
 
 from collections.abc import Callable

@@ -1,0 +1,194 @@
+"""Everything that can be read of a black box: its structure, its eps and where that acts, and what cannot be seen.
+
+The structure comes first (`structure.py`), then how the factor of a row follows its scale (`scale_law.py`), then what
+becomes of an eps that is asked for. What is claimed is what every row leaves; what does not stand is not claimed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from rmsaudit.inversion.black_box import CannotAsk, Run
+from rmsaudit.inversion.decimals import Written, written
+from rmsaudit.inversion.eps_argument import EpsArgument, compare
+from rmsaudit.inversion.eps_reading import EpsReading, Placed
+from rmsaudit.inversion.scale_law import Divisor, View, read_scale_law
+from rmsaudit.inversion.structure import Box, NotThisFamily, Structure, at_width, read_structure
+
+WIDTHS = (256, 64)  # powers of four: n, 1/n and √n are exact
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a black box was found to be; structure: at the first of `widths`.
+
+    eps: the placements that stand, with the interval of eps for each; any of them explains every row. argument: what
+    happens to an eps that is asked for; None where none was. not_observable: what these inputs cannot show, each with
+    its reason.
+    """
+
+    input_dtype: str
+    widths: tuple[int, ...]
+    structure: Structure
+    divisor: Divisor
+    prescale: Literal["none", "max_abs"]
+    eps: EpsReading
+    argument: EpsArgument | None
+    not_observable: tuple[str, ...]
+
+    @cached_property
+    def likeliest(self) -> Placed:
+        """Of the placements that stand, the one whose eps is the shortest decimal; of equal ones the first."""
+        return min(self.eps.standing, key=self._digits)
+
+    def number(self, placed: Placed) -> Written | None:
+        """The eps that somebody probably wrote, under this placement; None where no eps at all would do."""
+        return written(placed.lo, placed.hi, self.narrow)
+
+    @property
+    def statistic_precision(self) -> str:
+        """Of what dtype the statistic is, in words; see `eps_reading.LADDER`."""
+        assert self.eps.rung is not None
+        return self.eps.rung.precision
+
+    @property
+    def narrow(self) -> tuple[str, ...]:
+        """The 16-bit dtypes, the one that the rows had first."""
+        return ("float16", "bfloat16") if self.input_dtype == "float16" else ("bfloat16", "float16")
+
+    def _digits(self, placed: Placed) -> int:
+        number = self.number(placed)
+        return number.digits if number else 0
+
+    def variants(self) -> Iterator[Mapping[str, Any]]:
+        """The declarations that stand, likeliest first: the variables of a `NormSpec` that were read, by name."""
+        rest = [placed for placed in self.eps.standing if placed is not self.likeliest]
+        for placed in (self.likeliest, *rest):
+            yield {**self._structure_words(), **_eps_words(placed, self.number(placed))}
+
+    def _structure_words(self) -> dict[str, Any]:
+        structure = self.structure
+        words: dict[str, Any] = {
+            "groups": structure.groups,
+            "statistic_width": _statistic_width(structure),
+            "prescale": self.prescale,
+            "center": structure.centred == "yes",
+            "statistic": "variance" if structure.centred == "statistic only" else self.divisor.statistic,
+            "gain_applied": structure.gain_applied,
+            "gain_offset": structure.gain_offset,
+            "post_scale": self.divisor.post_scale,
+            "output_dtype": structure.output_dtype,
+        }
+        if structure.cast_point == "before_gain":
+            words |= {"cast_point": "before_gain", "normalized_dtype": structure.grid}
+        if structure.associations:
+            words["association"] = structure.associations[0]
+        if structure.gain_offset_dtypes:
+            words["gain_offset_dtype"] = structure.gain_offset_dtypes[0]
+        return words
+
+
+def read(
+    run: Run,
+    *,
+    input_dtype: str,
+    gain_dtype: str,
+    output_dtype: str | None = None,
+    widths: Sequence[int] = WIDTHS,
+    asked: Sequence[float] = (),
+) -> Reading | NotThisFamily:
+    """What `run` is, as far as its outputs show.
+
+    output_dtype: the declared one; an output of another is noted. widths: the structure is read at the first; a second
+    one tells eps on the sum from eps on the mean. asked: eps to ask for; without any, the box's own is read. Raises
+    CannotAsk where the box does not answer at the first width, ValueError for a width below 8.
+    """
+    if min(widths) < 8:
+        raise ValueError(f"width {min(widths)} has too few elements to confine a factor; use 8 or more")
+    box = Box(run, widths[0], input_dtype, gain_dtype, asked[0] if asked else None)
+    structure = read_structure(box)
+    if isinstance(structure, NotThisFamily):
+        return structure
+    views, notes = _views(box, structure, widths[1:])
+    law = read_scale_law(views)
+    if isinstance(law, NotThisFamily):
+        return law
+    reading = Reading(
+        input_dtype=input_dtype,
+        widths=tuple(view.box.width for view in views),
+        structure=structure,
+        divisor=law.divisor,
+        prescale=law.prescale,
+        eps=law.eps,
+        argument=None,
+        not_observable=(*_structure_notes(structure, output_dtype), *notes, *_eps_notes(law.eps, views)),
+    )
+    return replace(reading, argument=_argument(reading, views[0], asked)) if asked else reading
+
+
+def _views(box: Box, structure: Structure, widths: Sequence[int]) -> tuple[list[View], list[str]]:
+    """The box at every width that it takes, and why not at the others."""
+    views, notes = [View(box, structure)], []
+    for width in widths:
+        other = replace(box, width=width)
+        try:
+            there = at_width(structure, other)
+        except CannotAsk as refused:
+            notes.append(f"width {width}: {refused}")
+            continue
+        if isinstance(there, NotThisFamily):
+            notes.append(f"width {width}: {there.says}")
+        else:
+            views.append(View(other, there))
+    return views, notes
+
+
+def _argument(reading: Reading, view: View, asked: Sequence[float]) -> EpsArgument:
+    """The eps that acts for each one asked, under the placement that the first of them showed."""
+    placement = reading.likeliest.placement
+    acted = [(asked[0], reading.likeliest)]
+    for eps in asked[1:]:
+        law = read_scale_law([View(replace(view.box, eps=eps), view.structure)])
+        placed = None if isinstance(law, NotThisFamily) else law.eps.placed(placement)
+        if placed is not None:
+            acted.append((eps, placed))
+    return compare(acted, reading.narrow)
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+def _statistic_width(structure: Structure) -> int | str:
+    """How many leading elements count; "all", also where those that count are not the leading ones."""
+    counted = sum(structure.counted)
+    leading = structure.counted == tuple(column < counted for column in range(len(structure.counted)))
+    return counted if leading and not all(structure.counted) else "all"
+
+
+def _eps_words(placed: Placed, number: Written | None) -> dict[str, Any]:
+    if number is None:
+        return {"eps_placement": "none", "eps": 0.0}
+    words: dict[str, Any] = {"eps_placement": placed.placement, "eps": number.value}
+    return words if number.dtype is None else {**words, "eps_dtype": number.dtype}
+
+
+def _structure_notes(structure: Structure, output_dtype: str | None) -> Iterator[str]:
+    if output_dtype not in (None, structure.output_dtype):
+        yield f"the output is {structure.output_dtype}; {output_dtype} was declared"
+    if structure.gain_applied and structure.cast_point == "not observable":
+        yield f"cast_point: the normalised row is held in {structure.grid}, the dtype of the output, either way"
+
+
+def _eps_notes(eps: EpsReading, views: Sequence[View]) -> Iterator[str]:
+    if not eps.acts:
+        bound = max(placed.hi for placed in eps.standing)
+        yield (
+            f"eps: {views[0].box.input_dtype} rows of rms 2^{views[0].smallest:.3g} are the smallest that were asked about,"
+            f" and no eps needs to act on them; at most {bound:.3g} could"
+        )
+    standing = {placed.placement for placed in eps.standing}
+    if {"inside_sqrt", "inside_sum"} <= standing and len({view.box.width for view in views}) == 1 and eps.acts:
+        yield "eps_placement: one width cannot tell eps on the mean from width times that eps on the sum"

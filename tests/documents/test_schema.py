@@ -1,0 +1,98 @@
+"""JSON Schemas: what our reader takes, an editor takes; and what is plainly wrong, an editor sees too."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+from rmsaudit.documents import preset, schema
+from rmsaudit.documents.implementation import implementation_model
+from rmsaudit.documents.preset import preset_model
+from rmsaudit.documents.scalars import plain_value
+from rmsaudit.documents.source import parse
+from rmsaudit.semantics import variables
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+IMPLEMENTATIONS = sorted(
+    [*(FIXTURES / "implementations" / "ok").glob("*.yaml"), *FIXTURES.glob("quickstart/[rc]*.yaml")]
+)
+PRESETS = sorted((Path(preset.__file__).parents[1] / "presets").glob("*.yaml"))
+IMPLEMENTATION = Draft202012Validator(schema.schema_of(implementation_model()))
+PRESET = Draft202012Validator(schema.schema_of(preset_model()))
+
+
+def value_of(text: str | bytes) -> Any:
+    """YAML 1.2 values, as an editor has them; PyYAML's would be YAML 1.1's."""
+    return plain_value(parse(text.encode() if isinstance(text, str) else text, "f.yaml").root)
+
+
+@pytest.mark.parametrize("path", IMPLEMENTATIONS, ids=lambda path: path.stem)
+def test_implementations_that_are_read_satisfy_the_schema(path: Path) -> None:
+    assert [error.message for error in IMPLEMENTATION.iter_errors(value_of(path.read_bytes()))] == []
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_presets_satisfy_the_schema(path: Path) -> None:
+    assert [error.message for error in PRESET.iter_errors(value_of(path.read_bytes()))] == []
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [
+        "{epsilon: 1e-6}",
+        "{eps: 0}",
+        "{eps: -1e-6}",
+        "{eps: '1e-6'}",
+        "{eps: yes}",
+        "{eps: null}",
+        "{eps: {confg: x}}",
+        "{eps: {config: x, gguf: x}}",
+        "{width: 0}",
+        "{width: 1.5}",
+        "{width: true}",
+        "{compute_dtype: bf61}",
+        "{cast_point: never}",
+        "{axes: [1]}",
+        "{accumulate_order: lanes:0}",
+        "{accumulate_order: lanes}",
+        "{gain_applied: yes}",
+        "{statistic_width: 1.5}",
+        "[]",
+    ],
+)
+def test_what_is_wrong_is_seen_by_an_editor_too(norm: str) -> None:
+    good = "schema: rmsaudit/implementation/1\nname: x\nkind: spec\nnorm: "
+    assert IMPLEMENTATION.is_valid(value_of(good + "{}"))
+    assert not IMPLEMENTATION.is_valid(value_of(good + norm))
+
+
+def test_the_schemas_are_valid_and_describe_every_variable() -> None:
+    for name, text in schema.schemas().items():
+        document = json.loads(text)
+        Draft202012Validator.check_schema(document)
+        assert document["title"]
+        assert document["description"]
+        assert document["additionalProperties"] is False
+        assert '"default": null' not in text, name
+    norm = schema.schema_of(implementation_model())["$defs"]["NormOfImplementation"]["properties"]
+    assert {name: entry["description"] for name, entry in norm.items()} == {
+        v.name: v.means for v in variables().values()
+    }
+    assert all(norm[v.name].get("default", "none") in (v.default, list(v.default) if v.kind == "axes" else v.default)
+               for v in variables().values() if v.default is not None)  # fmt: skip
+
+
+def test_the_entry_writes_compares_and_says_what_is_stale(tmp_path: Path) -> None:
+    run = CliRunner()
+    assert run.invoke(schema.main, [str(tmp_path), "--check"]).exit_code == 1
+    assert run.invoke(schema.main, [str(tmp_path)]).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(schema.schemas())
+    assert run.invoke(schema.main, [str(tmp_path), "--check"]).output == ""
+    stale = tmp_path / "preset.schema.json"
+    stale.write_text("{}")
+    result = run.invoke(schema.main, [str(tmp_path), "--check"])
+    assert (result.exit_code, result.output) == (1, f"{stale}: differs from the models; run without --check\n")
+    assert stale.read_text() == "{}"
