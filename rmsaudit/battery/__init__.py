@@ -5,8 +5,8 @@ it declares VERSION (raised when its numbers change), REVEALS (the variables tha
 for every pair of sides, SIDES. `build(setup)` yields its cases, and a `Skipped` for what it cannot build. Files whose
 names begin with an underscore are no categories.
 
-Categories come in the order of `categories.READING_ORDER`: by scale, from nothing to the edge; by shape; about a law; about values
-that are not finite; about the gain. A category that is not named there comes last.
+Categories come in the order of `categories.READING_ORDER`: by scale, from nothing to the edge; by shape; about a law;
+about values that are not finite; about the gain. A category that is not named there comes last.
 """
 
 from collections.abc import Iterable, Iterator

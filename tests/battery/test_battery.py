@@ -8,7 +8,7 @@ from types import GeneratorType
 import numpy as np
 import pytest
 
-from rmsaudit import battery
+from rmsaudit import battery, categories
 from rmsaudit.arrays import bits, round_to
 from rmsaudit.battery import Category, Skipped
 from rmsaudit.formats import FORMATS
@@ -36,11 +36,11 @@ def same_bytes(first, second):
 
 def test_names_are_those_of_the_design_in_its_order():
     assert NAMES == DECLARED_IN_DESIGN
-    assert set(battery.READING_ORDER) == set(NAMES)  # a name there without a file, or a file without a place, shows
+    assert set(categories.READING_ORDER) == set(NAMES)  # a name there without a file, or a file without a place, shows
 
 
 def test_a_file_without_a_place_in_the_reading_order_comes_last(monkeypatch):
-    monkeypatch.setattr(battery, "READING_ORDER", ("zero", "tiny"))
+    monkeypatch.setattr(categories, "READING_ORDER", ("zero", "tiny"))
     battery.names.cache_clear()
     try:
         assert battery.names()[:2] == ("zero", "tiny")
