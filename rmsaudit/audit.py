@@ -12,10 +12,12 @@ import numpy as np
 from rmsaudit import battery, findings, gate
 from rmsaudit.arrays import Array, hex_of, round_to, word_of
 from rmsaudit.battery import Category, Setup, Skipped
+from rmsaudit.belief import BeliefTally
 from rmsaudit.case import Case
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.ladder import GAIN, Climb, Ladder, differing, plan
 from rmsaudit.loaders import Failed, Ran, Side
+from rmsaudit.loaders.spec import Declared
 from rmsaudit.measure import limits
 from rmsaudit.measure.violations import count_violations
 from rmsaudit.oracle import Answer, oracle
@@ -55,10 +57,10 @@ ERROR_DEFINITION = {
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """One side, ready to run, with what the record says of it."""
+    """One side, ready to run. describe: asked once, after everything ran, for what the record says of it."""
 
     side: Side
-    paper: SideRecord
+    describe: Callable[[], SideRecord]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,7 @@ class Judgement:
 
 
 Notify = Callable[[str], None]
+Papers = tuple[SideRecord, SideRecord]
 
 
 def run(
@@ -143,6 +146,11 @@ class _Work:
             else ()
         )
         self.ladder = Ladder(self.rungs)
+        self.beliefs = {
+            name: BeliefTally(party.side.spec)
+            for name, party in (("reference", self.reference), ("candidate", self.candidate))
+            if not isinstance(party.side, Declared)
+        }
         gain = self.reference.side.gain if self.reference.side.gain is not None else self.candidate.side.gain
         self.setup = Setup(
             reference=self.specs[0], candidate=self.specs[1], rows=self.chosen.rows, seed=self.chosen.seed, gain=gain
@@ -176,6 +184,8 @@ class _Work:
                 case Ran(output):
                     self.ran.add(name)
                     outputs.append(output)
+                    if name in self.beliefs:
+                        self.beliefs[name].add(fed, output)
                 case Failed(says):
                     tally.failures.append(f"{name}, {case.label or case.category}: {says}")
         if len(outputs) == 2:
@@ -235,23 +245,24 @@ def _joined(digests: list[str]) -> str:
 
 def _record(work: _Work, facts: Facts) -> AcceptanceRecord:
     spec = work.specs[0]
-    rungs, found = _ladder_and_findings(work)
+    papers = _described(work, "reference", work.reference), _described(work, "candidate", work.candidate)
+    rungs, found = _ladder_and_findings(work, papers)
     return AcceptanceRecord(
         tool=Tool(name="rmsaudit", version=facts.version),
         outcome="not_judged" if _both_ran(work) else "could_not_run",
         summary="",
-        scope=scope_of(len(work.results), "two declared implementations"),
+        scope=scope_of(len(work.results), papers[0].kind, papers[1].kind),
         findings=found,
         dimension=spec.width,
         axes=spec.axes,
         dtypes=DtypesOfBoth(reference=_dtypes(work.specs[0]), candidate=_dtypes(work.specs[1])),
-        differing=_differences(work),
+        differing=_differences(work, papers),
         error_definition=ERROR_DEFINITION,
         ladder=rungs,
         results=work.results,
         gate=None,
-        reference=work.reference.paper,
-        candidate=work.candidate.paper,
+        reference=papers[0],
+        candidate=papers[1],
         battery=Battery(version=battery.VERSION, seed=work.chosen.seed, rows=work.chosen.rows, categories=work.fed),
         oracle=OracleWork(**work.tiers),
         environment=facts.environment,
@@ -273,7 +284,12 @@ def _dtypes(spec: NormSpec) -> Dtypes:
     )
 
 
-def _differences(work: _Work) -> dict[str, Difference]:
+def _described(work: _Work, name: str, party: Party) -> SideRecord:
+    paper = party.describe()
+    return paper.model_copy(update={"belief": work.beliefs[name].result()}) if name in work.beliefs else paper
+
+
+def _differences(work: _Work, papers: Papers) -> dict[str, Difference]:
     found = {
         each.variable: Difference(reference=each.reference, candidate=each.candidate, follows=each.follows)
         for each in differing(work.reference.side.declared, work.candidate.side.declared)
@@ -283,24 +299,30 @@ def _differences(work: _Work) -> dict[str, Difference]:
         name = "eps" if "eps" in found else "eps_dtype"
         found[name] = found[name].model_copy(update={"reference_hex": used[0], "candidate_hex": used[1]})
     if work.gains_differ:
-        papers = work.reference.paper.gain, work.candidate.paper.gain
-        names = [paper.digest[:12] if paper else "battery" for paper in papers]
+        names = [paper.gain.digest[:12] if paper.gain else "the side's own" for paper in papers]
         found[GAIN] = Difference(reference=names[0], candidate=names[1])
     return found
 
 
-def _ladder_and_findings(work: _Work) -> tuple[tuple[Rung, ...], tuple[Finding, ...]]:
+def _ladder_and_findings(work: _Work, papers: Papers) -> tuple[tuple[Rung, ...], tuple[Finding, ...]]:
     rungs: list[Rung] = []
     found: list[Finding] = []
     for planned in work.rungs:
         climbs = {name: work.ladder.climbs.get((planned.variable, name), Climb()) for name in work.results}
         climbed = findings.rung(planned, climbs, first=not rungs)
         rungs.append(climbed)
-        one = findings.finding(climbed, climbs, _declared_at(work, planned.variable))
+        one = findings.finding(climbed, climbs, _declared_at(papers, planned.variable))
         if one is not None:
             found.append(one)
+    broken = [
+        findings.broken_belief(name, paper) for name, paper in zip(("reference", "candidate"), papers, strict=True)
+    ]
+    stated = [
+        findings.other_than_stated(name, paper) for name, paper in zip(("reference", "candidate"), papers, strict=True)
+    ]
     found.sort(key=lambda f: (-_largest_ulp(f, rungs), -f.explains))
-    return tuple(rungs), tuple(found)
+    first = [one for one in (*broken, *(each for side in stated for each in side)) if one is not None]
+    return tuple(rungs), (*first, *found)
 
 
 def _largest_ulp(finding: Finding, rungs: list[Rung]) -> int:
@@ -308,12 +330,12 @@ def _largest_ulp(finding: Finding, rungs: list[Rung]) -> int:
     return max((errors.max_ulp for errors in rung.alone.values()), default=0)
 
 
-def _declared_at(work: _Work, variable: str) -> Pair:
+def _declared_at(papers: Papers, variable: str) -> Pair:
     """Where each value stands: `file:line:column`, or the words for another source."""
 
-    def source(party: Party) -> str | None:
+    def source(paper: SideRecord) -> str | None:
         if variable == GAIN:
-            return party.paper.gain.tensor if party.paper.gain else None
-        return party.paper.resolved[variable].source.removeprefix("declared at ")
+            return paper.gain.tensor if paper.gain else None
+        return paper.resolved[variable].source.removeprefix("declared at ")
 
-    return Pair(reference=source(work.reference), candidate=source(work.candidate))
+    return Pair(reference=source(papers[0]), candidate=source(papers[1]))

@@ -92,9 +92,8 @@ def round_once(x: DoubleDouble, word: str) -> Array:
 def exact_sum(terms: Array, word: str) -> Array:
     """Σ terms over the last axis (kept, length 1), rounded once to `word`.
 
-    `math.fsum` rounds the exact sum of float64 values once. What that left out, summed the same way, has the right sign,
-    which is all that `round_once` needs; a few ns a term, as fast as a double-double sum in numpy and right for every
-    row.
+    `math.fsum` rounds the exact sum of float64 values once. What that left out, summed the same way, has the right
+    sign, which is all that `round_once` needs: about as fast as a double-double sum in numpy, and right for every row.
     """
     rows = terms.astype(np.float64).reshape(-1, terms.shape[-1]).tolist()
     hi, lo = np.array([_total_and_rest(row) for row in rows]).reshape(-1, 2).T

@@ -6,9 +6,10 @@ wrong: the finding says what each one declares, where, and what follows.
 
 from collections.abc import Mapping
 
+from rmsaudit.belief import BEYOND
 from rmsaudit.ladder import GAIN, Climb, RungPlan
 from rmsaudit.measure.measurement import Measurement
-from rmsaudit.record import Finding, Pair, Rung, RungErrors, Scalar
+from rmsaudit.record import Finding, Pair, Rung, RungErrors, Scalar, SideName, SideRecord
 from rmsaudit.results import shortened
 
 QUARTER = 4  # as `gate.FARTHER`: two binary digits
@@ -158,3 +159,50 @@ def percent(share: float) -> str:
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
+
+
+# --- sides that run code ---------------------------------------------------------------------------------------------
+
+
+def broken_belief(side: SideName, paper: SideRecord) -> Finding | None:
+    """A side that does not compute what its `norm:` says; a finding by itself, whatever the other side does."""
+    belief = paper.belief
+    if belief is None or belief.holds != "broken":
+        return None
+    far = (
+        "differs in dtype or in non-finite values" if belief.max_ulp == BEYOND else f"is up to {belief.max_ulp} ulp off"
+    )
+    return Finding(
+        cause="belief-broken",
+        claim=f"The {side} does not compute what its `norm:` declares.",
+        evidence=(
+            f"Beside the emulated declaration, on the same inputs, it {far} in {belief.worst}; other orders of summation"
+            f" account for {belief.order_ulp} ulp there."
+        ),
+        explains=0.0,
+        seen_in=(belief.worst,) if belief.worst else (),
+        declared_at=Pair(**{side: paper.name}),
+        next_step=(
+            f"Correct the {side}'s `norm:` until the belief holds, or find out why the code does something else: the"
+            " ladder and the oracle go by what is declared."
+        ),
+    )
+
+
+def other_than_stated(side: SideName, paper: SideRecord) -> list[Finding]:
+    """Variables that the file declares otherwise than the thing itself states them."""
+    return [
+        Finding(
+            cause="declared-otherwise",
+            variable=name,
+            reference_value=stated.value if side == "reference" else None,
+            candidate_value=stated.value if side == "candidate" else None,
+            claim=f"The {side} is declared with {name} = {shown(paper.resolved[name].value)}, and states {shown(stated.value)}.",
+            evidence=f"{stated.source}, against {paper.resolved[name].source}.",
+            explains=0.0,
+            declared_at=Pair(**{side: paper.resolved[name].source.removeprefix("declared at ")}),
+            next_step=f"Leave {name} out of `norm:`, so that it is read where it is stated.",
+        )
+        for name, stated in paper.stated.items()
+        if stated.value != paper.resolved[name].value
+    ]

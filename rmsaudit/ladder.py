@@ -71,7 +71,8 @@ def differing(reference: Mapping[str, Any], candidate: Mapping[str, Any]) -> tup
 
 
 def _leaders(follower: str, reference: Mapping[str, Any], candidate: Mapping[str, Any], own: set[str]) -> str:
-    """The variables with a word of their own that move `follower` when changed alone; all of them if none does alone."""
+    """The variables with a word of their own that move `follower` when changed alone; all of them if none does
+    alone."""
     before = getattr(resolve(reference), follower)
     moving = []
     for name in variables():

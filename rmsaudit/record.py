@@ -161,8 +161,8 @@ class Worst(Part):
 class OracleResult(Part):
     """Both sides against the correctly rounded result, in ulp of their output dtype.
 
-    rounded: the share of elements that are correctly rounded. lost: elements that are NaN or infinite where the oracle is
-    not, or the other way. far: sides that lost more than half of the format's digits.
+    rounded: the share of elements that are correctly rounded. lost: elements that are NaN or infinite where the oracle
+    is not, or the other way. far: sides that lost more than half of the format's digits.
     """
 
     reference_ulp: int
@@ -244,6 +244,19 @@ class GainPlace(Part):
     digest: str
 
 
+class Belief(Part):
+    """Does a side that runs code compute what its `norm:` says? Judged by the emulator on the same inputs.
+
+    holds: bit_equal in every category; up_to_order where a difference is no larger than what other orders of summation
+    give; broken otherwise. worst: the category that is farthest off, in ulp of the output dtype.
+    """
+
+    holds: Literal["bit_equal", "up_to_order", "broken", "not_run"]
+    worst: str | None = None
+    max_ulp: int = 0
+    order_ulp: int = Field(0, description="how far apart orders of summation are in that category")
+
+
 class SideRecord(Part):
     """One implementation, as it was really run."""
 
@@ -251,7 +264,12 @@ class SideRecord(Part):
     kind: str
     digest: str = Field(description="sha256 of the declaring file")
     gain: GainPlace | None = None
+    section: dict[str, Scalar] = Field({}, description="how it was run, for kinds that run something")
+    code: dict[str, str] = Field({}, description="sha256 of the code and model files, by the name they were given")
     versions: dict[str, str] = {}
+    stated: dict[str, Resolved] = Field({}, description="what the thing itself states of its variables")
+    belief: Belief | None = None
+    notes: tuple[str, ...] = ()
     resolved: dict[str, Resolved] = {}
 
 

@@ -11,8 +11,10 @@ def summarise(record: AcceptanceRecord) -> str:
     return f"{_verdict(record)} {_cause(record)}".strip()
 
 
-def scope_of(categories: int, sides: str) -> str:
-    """What a record does and does not show."""
+def scope_of(categories: int, *kinds: str) -> str:
+    """What a record does and does not show. kinds: of the reference and of the candidate."""
+    declared = set(kinds) == {"spec"}
+    sides = "two declared implementations" if declared else " against ".join(f"kind {kind}" for kind in reversed(kinds))
     return (
         f"One RMSNorm, {categories} categories of inputs, {sides}. The categories do not exhaust the inputs, and a"
         " local error of one norm says nothing about the quality of a model that contains it."

@@ -32,7 +32,7 @@ def party(gain=None, side=Declared, **words):
         digest="0",
         resolved={name: Resolved(value=getattr(spec, name), source="default") for name in variables()},
     )
-    return Party(side=side(declared=declared, spec=spec, gain=gain), paper=paper)
+    return Party(side=side(declared=declared, spec=spec, gain=gain), describe=lambda: paper)
 
 
 def audit(reference, candidate, *categories, judgement=ONE_ULP, **plan):

@@ -8,9 +8,9 @@ import click
 from rmsaudit.cli._options import FILE, exit_code, output_format, print_record
 
 if TYPE_CHECKING:
-    from rmsaudit.audit import Judgement, Party
+    from rmsaudit.audit import Judgement
     from rmsaudit.documents.implementation import Implementation
-    from rmsaudit.record import Environment, GainPlace, Replay
+    from rmsaudit.record import Environment, Replay
 
 
 @click.command(name="compare")
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--rows", type=click.IntRange(min=1), default=16, show_default=True, help="Rows per case.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the drawn inputs.")
 @click.option("--ladder/--no-ladder", default=True, show_default=True, help="Change one variable at a time.")
+@click.option("--allow-code", is_flag=True, help="Run the code that a file names (also: RMSAUDIT_ALLOW_CODE=1).")
 @output_format
 def command(
     reference: Path,
@@ -42,6 +43,7 @@ def command(
     rows: int,
     seed: int,
     ladder: bool,
+    allow_code: bool,
     output_format: str,
 ) -> int:
     """Compare two implementations and say what differs, how much, and why.
@@ -49,17 +51,18 @@ def command(
     \b
     Example: rmsaudit compare --ref a.yaml --cand b.yaml --tolerance t.yaml --out record.yaml
     """
+    from contextlib import ExitStack
     from datetime import UTC, datetime
 
     from rmsaudit import __version__, audit
     from rmsaudit.cli._progress import progress
+    from rmsaudit.cli._sides import consent, party
     from rmsaudit.documents.record import refuse_to_overwrite_a_decision, write_record
 
     if out is not None:
         refuse_to_overwrite_a_decision(out)
     overrides = _overrides(settings, width)
     sides, judgement = _read(reference, candidate, tolerance, overrides)
-    parties = _party(sides[0]), _party(sides[1])
     chosen = audit.Plan(rows=rows, seed=seed, categories=_known(categories), ladder=ladder)
     facts = audit.Facts(
         version=__version__,
@@ -67,7 +70,9 @@ def command(
         environment=_environment(),
         replay=_replay(sides, tolerance, judgement.digest),
     )
-    with progress() as notify:
+    with ExitStack() as stack:
+        parties = [party(side, consent(allow_code), stack) for side in sides]
+        notify = stack.enter_context(progress())
         record = audit.run(parties[0], parties[1], chosen, facts=facts, judgement=judgement, notify=notify)
     if out is not None:
         write_record(out, record)
@@ -101,6 +106,7 @@ def _read(
     """Both sides and the tolerance; the problems of all files are reported together."""
     from rmsaudit import battery
     from rmsaudit.audit import Judgement
+    from rmsaudit.cli._sides import look_into
     from rmsaudit.documents.implementation import read_implementation
     from rmsaudit.documents.tolerance import read_tolerance, refuse_inexpressible
     from rmsaudit.errors import InputProblem, Problem
@@ -110,7 +116,7 @@ def _read(
     sides: list[Implementation] = []
     for path, side in ((reference, "ref"), (candidate, "cand")):
         try:
-            sides.append(read_implementation(path, overrides[side]))
+            sides.append(read_implementation(path, overrides[side], look_into))
         except InputProblem as found:
             problems += found.problems
     judged = None
@@ -152,38 +158,6 @@ def _known(categories: tuple[str, ...]) -> tuple[str, ...] | None:
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(battery.names())}"
             raise click.BadParameter(f"{name!r} is no category; {hint}", param_hint="--category")
     return categories or None
-
-
-def _party(read: "Implementation") -> "Party":
-    """The side, ready to run, and what the record says of it."""
-    from rmsaudit.audit import Party
-    from rmsaudit.loaders import safetensors
-    from rmsaudit.loaders.spec import Declared
-    from rmsaudit.record import Resolved, SideRecord
-
-    gain = None if read.gain is None else safetensors.load(read.gain.place)
-    paper = SideRecord(
-        name=read.name,
-        kind=read.kind,
-        digest=read.digest,
-        gain=_gain_place(read),
-        versions={},
-        resolved={
-            name: Resolved(
-                value=value.value, source=f"{value.source} ({value.written})" if value.written else value.source
-            )
-            for name, value in read.resolved.items()
-        },
-    )
-    return Party(side=Declared(declared=read.declared, spec=read.spec, gain=gain), paper=paper)
-
-
-def _gain_place(read: "Implementation") -> "GainPlace | None":
-    from rmsaudit.record import GainPlace
-
-    if read.gain is None:
-        return None
-    return GainPlace(tensor=read.gain.place.name, dtype=read.gain.place.dtype, digest=read.gain.digest)
 
 
 def _environment() -> "Environment":

@@ -4,7 +4,7 @@ A variable's value is, from weak to strong: the default; what the gain tensor sa
 file's `norm:`; `--set`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from rmsaudit.documents.nodes import Entry, Mark, Tree
 from rmsaudit.documents.norm import NormSection, norm_section
 from rmsaudit.documents.preset import preset_names, read_preset
 from rmsaudit.documents.problems import Refused, did_you_mean, printable, problem_at, quoted
+from rmsaudit.documents.sections import CommandPart, OnnxPart, PythonPart, RecordedPart
 from rmsaudit.documents.source import parse_flag, read_source
 from rmsaudit.documents.tensors import TensorPlace, digest_of, find_tensor
 from rmsaudit.errors import InputProblem, Problem
@@ -26,7 +27,13 @@ from rmsaudit.semantics import NormSpec, variables
 from rmsaudit.semantics.resolve import CannotResolve, resolve
 from rmsaudit.tolerance import Part
 
-KINDS: dict[str, type[Part] | None] = {"spec": None}
+KINDS: dict[str, type[Part] | None] = {
+    "spec": None,
+    "python": PythonPart,
+    "onnx": OnnxPart,
+    "command": CommandPart,
+    "recorded": RecordedPart,
+}
 """The kinds of implementation, each with the model of the section of its own name; `spec` has none beside `norm:`."""
 
 
@@ -104,13 +111,34 @@ class Implementation:
     resolved: Mapping[str, Resolved]
     spec: NormSpec
     gain: DeclaredGain | None
+    section: Part | None
+    stated: Mapping[str, "Stated"]
 
 
-def read_implementation(path: Path, overrides: Mapping[str, str]) -> Implementation:
+@dataclass(frozen=True)
+class Stated:
+    """What the thing itself says of a variable (an ONNX file of its eps), and where in it."""
+
+    value: Any
+    source: str
+
+
+LookInto = Callable[[Part, Path], Mapping[str, Stated]]
+
+
+def states_nothing(section: Part, folder: Path) -> Mapping[str, Stated]:  # noqa: ARG001  the other `LookInto` reads them
+    """For kinds whose variables are only what the file declares."""
+    return {}
+
+
+def read_implementation(
+    path: Path, overrides: Mapping[str, str], look_into: LookInto = states_nothing
+) -> Implementation:
     """The implementation that a file declares.
 
     overrides: what `--set` gave for this side, as text by the flag's own name: {"cand.eps": "1e-6"}. Paths in an
-    override are relative to the working directory.
+    override are relative to the working directory. look_into: asked, with the section of the file's kind and its
+    folder, for what the thing itself states; `norm:` overrides that, and both are kept.
 
     Raises InputProblem with everything that is wrong, stage by stage: the texts; the files they point to; how it fits.
     """
@@ -120,8 +148,10 @@ def read_implementation(path: Path, overrides: Mapping[str, str]) -> Implementat
     from_flags = _overrides(overrides, problems)
     if document is None or problems:
         raise InputProblem(problems)
+    section = getattr(document, document.kind, None)
+    stated = {} if section is None else look_into(section, path.parent)
     gain = _gain(document, tree, path.parent, problems)
-    choices = _defaults(tree) | _of_gain(gain, tree) | _of_preset(document, tree, problems)
+    choices = _defaults(tree) | _of_gain(gain, tree) | _of_preset(document, tree, problems) | _stated(stated, tree)
     choices |= _declared(document, tree, path) | from_flags
     choices["eps"] = _found_eps(choices["eps"], problems)
     _refuse_other_width(choices["width"], gain, problems)
@@ -138,6 +168,8 @@ def read_implementation(path: Path, overrides: Mapping[str, str]) -> Implementat
         resolved={name: _resolved(name, choice, getattr(spec, name)) for name, choice in choices.items()},
         spec=spec,
         gain=gain,
+        section=section,
+        stated=stated,
     )
 
 
@@ -231,6 +263,11 @@ def _of_gain(gain: DeclaredGain | None, tree: Tree) -> dict[str, _Choice]:
         "width": _Choice(gain.place.shape[0], "gain tensor shape", tree.path, mark),
         "gain_dtype": _Choice(gain.place.dtype, "gain tensor dtype", tree.path, mark),
     }
+
+
+def _stated(stated: Mapping[str, Stated], tree: Tree) -> dict[str, _Choice]:
+    mark = tree.mark_of("kind")
+    return {name: _Choice(found.value, found.source, tree.path, mark) for name, found in stated.items()}
 
 
 def _of_preset(document: ImplementationDocument, tree: Tree, problems: list[Problem]) -> dict[str, _Choice]:

@@ -13,8 +13,7 @@ class Mark(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """One value as text. plain: it stood without quotes, so that other YAML readers might take it for a number."""
 
     text: str

@@ -20,6 +20,7 @@ from rmsaudit.documents.writing import write_beside_and_rename
 from rmsaudit.errors import InputProblem, Problem
 from rmsaudit.record import SCHEMA, AcceptanceRecord, plain
 
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 HEADER = "# yaml-language-server: $schema={schema}\n"
 SCHEMA_URL = "https://raw.githubusercontent.com/rmsaudit/rmsaudit/main/schemas/record.schema.json"
 LINE = 120
@@ -47,7 +48,8 @@ def write_record(path: Path, record: AcceptanceRecord) -> None:
 
 
 def refuse_to_overwrite_a_decision(path: Path) -> None:
-    """Raises InputProblem where `path` holds something that must not be lost: a reviewed record, or no record at all."""
+    """Raises InputProblem where `path` holds something that must not be lost: a reviewed record, or no record at
+    all."""
     if not path.exists():
         return
     try:
@@ -63,8 +65,8 @@ def refuse_to_overwrite_a_decision(path: Path) -> None:
         raise InputProblem([Problem(path=str(path), says=says, kind="reviewed-record")])
 
 
-class _Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper with our numbers and strings."""
+class _Dumper(_SafeDumper):
+    """PyYAML's safe dumper, in C where the wheel has it, with our numbers and strings."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  a record repeats values, it has no references
         return True
@@ -101,7 +103,8 @@ def float_text(value: float) -> str:
 
 
 def _lay_out(node: yaml.Node, depth: int, *, in_list: bool = False) -> bool:
-    """Sets flow style on what is short, and on lists, list items and details without long text. Returns whether it did."""
+    """Sets flow style on what is short, and on lists, list items and details without long text. Returns whether it
+    did."""
     if not isinstance(node, yaml.CollectionNode):
         return not (isinstance(node, yaml.ScalarNode) and node.style == ">")
     listing = isinstance(node, yaml.SequenceNode)

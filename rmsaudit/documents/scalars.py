@@ -24,6 +24,7 @@ FEW_CHOICES = 12  # words that may be listed in a message
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 TRUE_WORDS = frozenset({"true", "yes", "on", "y"})
 FALSE_WORDS = frozenset({"false", "no", "off", "n"})
+TRUTH_WORDS = TRUE_WORDS | FALSE_WORDS
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def flag(node: Node) -> bool:
     if scalar.plain and scalar.text in ("true", "false"):
         return scalar.text == "true"
     lowered = scalar.text.lower()
-    if scalar.plain and lowered in TRUE_WORDS | FALSE_WORDS:
+    if scalar.plain and lowered in TRUTH_WORDS:
         means = "true" if lowered in TRUE_WORDS else "false"
         raise _FLAG.refusal(f"{quoted(scalar.text)} is not read the same way by every parser", f"write {means}")
     raise _mistaken(scalar, _FLAG)
@@ -141,7 +142,7 @@ def plain_value(node: Node) -> Any:
 def is_text_to_all(plain_text: str) -> bool:
     """True where no YAML parser takes this plain text for anything but text."""
     if plain_text[:1].isalpha():  # every other notation begins with a digit, a sign or a dot
-        return plain_text.lower() not in TRUE_WORDS | FALSE_WORDS | {"null"}
+        return (lowered := plain_text.lower()) not in TRUTH_WORDS and lowered != "null"
     return not NUMBER.fullmatch(plain_text) and other_meaning(plain_text) is None
 
 
@@ -157,11 +158,13 @@ def other_meaning(plain_text: str) -> Meaning | None:
     """What some YAML parser takes a plain text for that is no number of ours; None if it is text to all of them."""
     if plain_text in NULLS:
         return Meaning(f"{quoted(plain_text)} stands for no value" if plain_text else "nothing stands there")
-    if plain_text.lower() in TRUE_WORDS | FALSE_WORDS and plain_text in _spellings(plain_text):
+    if plain_text.lower() in TRUTH_WORDS and plain_text in _spellings(plain_text):
         version = "" if plain_text.lower() in ("true", "false") else " to YAML 1.1 parsers"
         return Meaning(f"{quoted(plain_text)} is a truth value{version}")
     if len(plain_text) > LONGEST_LITERAL:
         return None
+    if "_" in plain_text and re.match(r"[-+]?\.?[0-9]", plain_text):
+        return _underscored(plain_text)
     for pattern, explain in _NOTATIONS:
         if pattern.fullmatch(plain_text):
             meaning = explain(plain_text)
@@ -192,15 +195,21 @@ def _padded_decimal(text: str) -> Meaning:
 
 def _in_base(base: int, name: str) -> Callable[[str], Meaning]:
     def explain(text: str) -> Meaning:
-        value = str(int(text.replace("_", ""), base))
+        value = str(int(text, base))
         return Meaning(f"{value} in {name}, and text to some parsers", value)
 
     return explain
 
 
-def _underscored(text: str) -> Meaning:
+def _underscored(text: str) -> Meaning | None:
+    """YAML 1.1 allows underscores in all of its numbers."""
     clean = text.replace("_", "")
-    return Meaning(f"{clean} to YAML 1.1 parsers and text to YAML 1.2 parsers", clean)
+    if NUMBER.fullmatch(clean):
+        return Meaning(f"{quoted(text)} is {clean} to YAML 1.1 parsers and text to YAML 1.2 parsers", clean)
+    other = other_meaning(clean)
+    return other and Meaning(
+        f"{quoted(text)} is a number to YAML 1.1 parsers and text to YAML 1.2 parsers", other.instead
+    )
 
 
 def _base_60(text: str) -> Meaning:
@@ -223,9 +232,8 @@ _NOTATIONS: tuple[tuple[re.Pattern[str], Callable[[str], Meaning]], ...] = (
     (re.compile(r"[-+]?0[0-9]+"), _leading_zero),
     (re.compile(r"[-+]?0[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"), _padded_decimal),
     (re.compile(r"[-+]?0o[0-7]+"), _in_base(8, "octal")),
-    (re.compile(r"[-+]?0x[0-9a-fA-F_]*[0-9a-fA-F]_*"), _in_base(16, "hexadecimal")),
-    (re.compile(r"[-+]?0b[01_]*[01]_*"), _in_base(2, "binary")),
-    (re.compile(r"[-+]?[0-9]+_[0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?"), _underscored),
+    (re.compile(r"[-+]?0x[0-9a-fA-F]+"), _in_base(16, "hexadecimal")),
+    (re.compile(r"[-+]?0b[01]+"), _in_base(2, "binary")),
     (re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"), _base_60),
 )
 

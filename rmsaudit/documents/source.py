@@ -155,11 +155,8 @@ class _Builder:
     def take(self, event: yaml.Event) -> None:
         match event:
             case yaml.ScalarEvent():
-                self._refuse_tag(event)
-                self._refuse_unprintable(event)
-                self._put(Scalar(event.value, plain=not event.style, mark=self.mark(event.start_mark)))
+                self._take_scalar(event)
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                self._refuse_tag(event)
                 self._open(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 self._put(self._stack.pop().close())
@@ -185,22 +182,27 @@ class _Builder:
             self._break(event, "a second document begins; put it into a file of its own", "several-documents")
             self.done = True
 
-    def _refuse_tag(self, event: yaml.NodeEvent) -> None:
-        tag = getattr(event, "tag", None)
-        if tag is not None:
-            written = tag.replace(YAML_TAGS, "!!", 1)
-            self.problems.add(self.mark(event.start_mark), f"tag {quoted(written)} is not read; remove it", "tag")
+    def _take_scalar(self, event: yaml.ScalarEvent) -> None:
+        text, mark = event.value, self.mark(event.start_mark)
+        if event.tag is not None:
+            self._refuse_tag(event.tag, mark)
+        # What could not stand in the file itself, and came by an escape: it would reach the reader's terminal.
+        if not text.isprintable() and (found := _UNPRINTABLE.search(text)):
+            self.problems.add(mark, *_bad_character(found[0]))
+        self._put(Scalar(text, not event.style, mark))
 
-    def _refuse_unprintable(self, event: yaml.ScalarEvent) -> None:
-        """What could not stand in the file itself, and came by an escape: it would reach the reader's terminal."""
-        if not event.value.isprintable() and (found := _UNPRINTABLE.search(event.value)):
-            self.problems.add(self.mark(event.start_mark), *_bad_character(found[0]))
-
-    def _open(self, event: yaml.Event) -> None:
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
+        mark = self.mark(event.start_mark)
+        if event.tag is not None:
+            self._refuse_tag(event.tag, mark)
         if len(self._stack) == DEEPEST:
             self._break(event, TOO_DEEP, "too-deep")
             self.done = True
-        self._stack.append(_Open(self.mark(event.start_mark), isinstance(event, yaml.MappingStartEvent)))
+        self._stack.append(_Open(mark, isinstance(event, yaml.MappingStartEvent)))
+
+    def _refuse_tag(self, tag: str, mark: Mark | None) -> None:
+        written = tag.replace(YAML_TAGS, "!!", 1)
+        self.problems.add(mark, f"tag {quoted(written)} is not read; remove it", "tag")
 
     def _put(self, node: Node) -> None:
         if not self._stack:

@@ -11,25 +11,35 @@ from rmsaudit.documents.problems import Problems, quoted
 def report(error: ValidationError, node: Mapping, name: str, problems: Problems, *, whole: bool) -> None:
     """Adds pydantic's errors about one model, each at the node it is about.
 
-    whole: every key was there and readable; otherwise what follows from the gaps was said already. Types were settled
-    before, so a type error is the other branch of a union speaking: it counts only where nothing else is said.
+    whole: every key was there and readable; otherwise what follows from the gaps was said already.
     """
-    found: dict[int, tuple[Node, str, list[Any]]] = {}
+    by_key: dict[int | str, list[Any]] = {}
     for details in error.errors(include_url=False):
         if whole or (details["loc"] and details["type"] != "missing"):
+            by_key.setdefault(next(iter(details["loc"]), ""), []).append(details)
+    for about in by_key.values():
+        spoken: list[Node] = []  # one problem a node: the branches of a union each have their own
+        for details in [d for d in about if not _is_noise(d["type"])] or about[:1]:
             target, target_name = _follow(node, name, details["loc"])
-            found.setdefault(id(target), (target, target_name, []))[2].append(details)
-    for target, target_name, about in found.values():
-        details = next((d for d in about if not d["type"].endswith(("_type", "literal_error"))), about[0])
-        problems.add(target.mark, *_worded(details, target, target_name))
+            if not any(target is before for before in spoken):
+                problems.add(target.mark, *_worded(details, target, target_name))
+                spoken.append(target)
+
+
+def _is_noise(kind: str) -> bool:
+    """True for what says nothing where the same key has another error.
+
+    Types were settled before, so a type error is the other branch of a union speaking; and a list whose items are
+    refused is too short only because they are.
+    """
+    return kind.endswith("_type") or kind in ("literal_error", "too_short")
 
 
 def _follow(node: Node, name: str, location: tuple[int | str, ...]) -> tuple[Node, str]:
-    """The node a location leads to, and its name; what is no key or index (a branch of a union) ends the way."""
+    """The node a location leads to, and its name; what is no key or index there names a branch of a union."""
     for step in location:
-        if (inner := child(node, step)) is None:
-            break
-        node, name = inner, step if isinstance(step, str) else f"{name}[{step}]"
+        if (inner := child(node, step)) is not None:
+            node, name = inner, step if isinstance(step, str) else f"{name}[{step}]"
     return node, name
 
 

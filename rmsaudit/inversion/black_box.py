@@ -11,7 +11,7 @@ from rmsaudit.emulator import emulate
 from rmsaudit.loaders import Observation, Ran, Side
 from rmsaudit.loaders.python import PythonSide, Returned
 from rmsaudit.loaders.spec import Declared
-from rmsaudit.semantics.resolve import fitted
+from rmsaudit.semantics.resolve import at_width
 
 
 class Run(Protocol):
@@ -42,10 +42,13 @@ def of_side(side: Side) -> Run:
 
 def _observe(side: Side, case: Case, eps: float | None) -> Observation | Returned:
     match side:
+        case Declared():
+            spec = at_width(side.spec, case.width)
+            if spec is None:
+                raise CannotAsk(f"width {case.width} does not hold its {side.spec.groups} groups")
+            return Ran(emulate(spec if eps is None else replace(spec, eps=eps), case))
         case _ if eps is None:
             return side.observe(case)
         case PythonSide():
             return side.call(case, eps=eps)
-        case Declared():
-            return Ran(emulate(replace(fitted(side.spec, case.width), eps=eps), case))
     raise CannotAsk("its eps cannot be set from outside")

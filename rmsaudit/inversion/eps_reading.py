@@ -22,7 +22,7 @@ within the slack of the formula's.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -30,41 +30,60 @@ import numpy as np
 from rmsaudit.arrays import Array
 from rmsaudit.formats import FORMATS
 from rmsaudit.inversion.decimals import digits_known
-from rmsaudit.inversion.interval import Interval, divide, exactly, join, meet, multiply, root, subtract, widen
+from rmsaudit.inversion.interval import Interval, divide, down, exactly, join, meet, multiply, root, subtract, up, widen
 from rmsaudit.semantics.eps import PLACEMENTS, Placement
 
 
+ON_THE_MEAN: tuple[Placement, ...] = ("inside_sqrt", "outside_sqrt", "floor_rms", "none")
+"""The placements where the sum itself is the statistic: those on the sum are the same there."""
+
+
 class Rung(NamedTuple):
-    """slack: of D, relative, at which placements are tried; given: the one at which the answer is then given.
+    """How far a side's divisor may be from the formula's: 8 units of roundoff u of some dtype, unless said otherwise.
 
-    precision: of the statistic, in words. reach: the dtype in which squares and their sum must be normal numbers for
-    the slack to hold. resolution: rows that know their factors no better than this cannot tell a statistic of this
-    precision from a coarser one, so the rung is not for them.
+    slack: of D, relative, at which placements are tried. given: the one at which the answer is then given. absolute: what
+    the mean square, the divisor and eps may be off besides: where they become subnormal. precision: of the
+    statistic, in words. reach: the dtype whose overflow a row must stay away from, and whose underflow unless `absolute`
+    allows for it. resolution: rows that know their factors no better than this cannot tell a statistic of this precision
+    from a coarser one, so the rung is not for them.
 
-    Where the sum of squares is exact, float32 (u = 2^-24) takes half a u each for eps, the sum with it and the mean, one
-    each for the root, its inverse and a rounded constant, at most 5 u; the rest of the 8 u is for an inverse that is
-    not correctly rounded. float64 likewise. In 16 bits the squares are rounded as well: 5.5 u. In between, where
-    nothing proves how much is enough, the answer allows four times what was found.
+    Where the sum of squares is exact, float32 takes half a u each for eps, the sum with it and the mean, one each for
+    the root, its inverse, and a rounded constant: at most 5 u (eps beside the root: 5 as well). The rest is for an
+    inverse that is not correctly rounded. In 16 bits the squares are rounded too, and root and inverse perhaps twice: at
+    most 7 u. In between, where nothing proves how much is enough, the answer allows four times what was found.
     """
 
     slack: float
     given: float
     precision: str
-    reach: str
-    resolution: float
+    reach: str = "float32"
+    absolute: float = 0.0
+    resolution: float = inf
 
 
-LADDER = (
-    Rung(2.0**-21, 2.0**-21, "float32", "float32", 2.0**-12),
-    Rung(2.0**-19, 2.0**-17, "somewhat less than float32", "float32", 2.0**-12),
-    Rung(2.0**-17, 2.0**-15, "somewhat less than float32", "float32", 2.0**-12),
-    Rung(2.0**-15, 2.0**-13, "much less than float32", "float32", 2.0**-12),
-    Rung(2.0**-13, 2.0**-11, "much less than float32", "float32", 2.0**-12),
-    Rung(2.0**-8.5, 2.0**-8.5, "about float16", "float32", 2.0**-9),
-    Rung(2.0**-5.5, 2.0**-5.5, "about bfloat16", "float32", inf),
-    Rung(2.0**-8.5, 2.0**-8.5, "float16", "float16", inf),
+DOUBLE = (Rung(2.0**-50, 2.0**-50, "float64", resolution=2.0**-45),)
+SINGLE = (
+    Rung(2.0**-21, 2.0**-21, "float32"),
+    Rung(2.0**-19, 2.0**-17, "somewhat less than float32"),
+    Rung(2.0**-17, 2.0**-15, "somewhat less than float32"),
+    Rung(2.0**-15, 2.0**-13, "much less than float32"),
+    Rung(2.0**-13, 2.0**-11, "much less than float32"),
 )
-DOUBLE = Rung(2.0**-50, 2.0**-50, "float64", "float32", 2.0**-45)
+HALF = Rung(2.0**-8, 2.0**-8, "float16", reach="float16", absolute=2.0**-23)
+BRAIN = Rung(2.0**-5, 2.0**-5, "bfloat16")
+
+
+def ladder_for(input_dtype: str, grid: str) -> tuple[Rung, ...]:
+    """The rungs worth trying, finest first. float64 only for outputs that have its bits; bfloat16's not for a float16
+    box, whose underflow it does not allow for.
+
+    Rows must resolve a sixth of the roundoff of the 16 bits that the box may compute in (an eighth of bfloat16's), or
+    all they say may be rounding.
+    """
+    double = DOUBLE if grid == "float64" else ()
+    if "float16" in (input_dtype, grid):
+        return (*double, *(rung._replace(resolution=2.0**-13.5) for rung in SINGLE), HALF)
+    return (*double, *(rung._replace(resolution=2.0**-11) for rung in SINGLE), BRAIN, HALF)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,6 +134,18 @@ class Placed:
         """Decimal digits known of eps; see `decimals.digits_known`."""
         return digits_known(self.lo, self.hi)
 
+    def knee(self, count: float) -> float:
+        """The rms at which eps weighs as much as a row whose sum of squares is divided by `count`."""
+        eps = sqrt(self.lo * min(self.hi, 4 * self.lo)) if self.lo > 0 else self.hi
+        match self.placement:
+            case "inside_sqrt" | "none":
+                return sqrt(eps)
+            case "inside_sum":
+                return sqrt(eps / count)
+            case "floor_norm" | "floor_sum":
+                return eps / sqrt(count)
+        return eps
+
     def contains(self, eps: float) -> bool:
         return self.lo <= eps <= self.hi
 
@@ -149,24 +180,24 @@ class EpsReading:
         return next((placed for placed in self.standing if placed.placement == placement), None)
 
 
-def read_eps(rows: Rows, ladder: Sequence[Rung] = LADDER) -> EpsReading:
+def read_eps(rows: Rows, ladder: Sequence[Rung]) -> EpsReading:
     """The placements that explain every row of `rows`, at the first rung of `ladder` that leaves any."""
     resolution = _resolution(rows)
     for rung in ladder:
         if resolution > rung.resolution:
             continue
         usable = rows.at(np.flatnonzero(_usable(rows, rung)))
-        if len(usable.count) and any(placed for placed, _ in _judge(usable, rung.slack)):
-            return _given(rung, usable, rung.given)
-    return _given(None, rows, ladder[-1].slack)
+        if len(usable.count) and any(isinstance(found, Placed) for found in _judge(usable, rung.slack, rung.absolute)):
+            judged = list(_judge(usable, rung.given, rung.absolute))
+            return EpsReading(rung, *_sorted_out(judged))
+    coarsest = ladder[-1]
+    return EpsReading(None, *_sorted_out(list(_judge(rows, coarsest.slack, coarsest.absolute))))
 
 
-def _given(rung: Rung | None, rows: Rows, slack: float) -> EpsReading:
-    judged = list(_judge(rows, slack))
-    return EpsReading(
-        rung=rung,
-        standing=tuple(placed for placed, _ in judged if placed),
-        excluded=tuple(excluded for _, excluded in judged if excluded),
+def _sorted_out(judged: "list[Placed | Excluded]") -> tuple[tuple[Placed, ...], tuple[Excluded, ...]]:
+    return (
+        tuple(placement for placement in judged if isinstance(placement, Placed)),
+        tuple(placement for placement in judged if isinstance(placement, Excluded)),
     )
 
 
@@ -179,40 +210,59 @@ def _resolution(rows: Rows) -> float:
 
 
 def _usable(rows: Rows, rung: Rung) -> Array:
-    """Rows whose squares and their sum keep every bit of `reach`: none is subnormal there, and nothing overflows."""
+    """Rows whose squares and their sum neither overflow in `reach` nor, unless that is allowed for, underflow there."""
     fmt = FORMATS[rung.reach]
-    inside: Array = (rows.smallest**2 >= fmt.smallest_normal) & (rows.squares.hi <= fmt.max)
-    return inside
+    kept: Array = rows.squares.hi <= fmt.max
+    return kept if rung.absolute else kept & (rows.smallest**2 >= fmt.smallest_normal)
 
 
-def _judge(rows: Rows, slack: float) -> Iterator[tuple[Placed | None, Excluded | None]]:
+def _judge(rows: Rows, slack: float, absolute: float) -> Iterator[Placed | Excluded]:
+    """Each placement, standing or fallen, for divisors within `slack` and mean squares within `absolute`."""
     divisor = widen(divide(exactly(np.ones(len(rows.count))), rows.scale), slack)
-    for placement in PLACEMENTS:
-        implied = implied_eps(placement, divisor, rows)
+    if absolute:
+        divisor = _not_negative(_give_or_take(divisor, np.asarray(absolute)))
+    one = bool((rows.count == 1).all())
+    for placement in ON_THE_MEAN if one else PLACEMENTS:
+        implied = implied_eps(placement, divisor, rows, absolute)
         common = meet(implied)
-        lo, hi = max(float(common.lo), 0.0), float(common.hi)
+        lo, hi = max(float(common.lo) - absolute, 0.0), float(common.hi) + absolute
         if lo <= hi and not (placement == "none" and lo > 0):
-            yield Placed(placement, lo, hi), None
+            yield Placed(placement, lo, hi)
         else:
-            asks, allows = int(implied.lo.argmax()), int(implied.hi.argmin())
-            yield None, Excluded(placement, asks, lo, allows, hi)
+            yield Excluded(placement, int(implied.lo.argmax()), lo, int(implied.hi.argmin()), hi)
 
 
-def implied_eps(placement: str, divisor: Interval, rows: Rows) -> Interval:
-    """The interval of eps that each row implies under `placement`; its lower end is <= 0 where no eps would do."""
-    ms, count = rows.mean_squares(), exactly(rows.count)
+def implied_eps(placement: str, divisor: Interval, rows: Rows, absolute: float = 0.0) -> Interval:
+    """The interval of eps that each row implies under `placement`; its lower end is <= 0 where no eps would do.
+
+    absolute: what the mean square that the side computed may be off. Only under a root it is kept from being negative:
+    what eps was added to may have been rounded to less than eps.
+    """
+    count = exactly(rows.count)
+    squares, ms = rows.squares, rows.mean_squares()
+    if absolute:
+        squares = _give_or_take(squares, absolute * rows.count)
+        ms = _give_or_take(ms, np.asarray(absolute))
     match placement:
         case "inside_sqrt" | "none":
             return subtract(multiply(divisor, divisor), ms)
         case "inside_sum":
-            return subtract(multiply(multiply(divisor, divisor), count), rows.squares)
+            return subtract(multiply(multiply(divisor, divisor), count), squares)
         case "outside_sqrt":
-            return subtract(divisor, root(ms))
+            return subtract(divisor, root(_not_negative(ms)))
         case "floor_rms":
-            return _floor(divisor, root(ms))
+            return _floor(divisor, root(_not_negative(ms)))
         case "floor_norm" | "floor_sum":
-            return _floor(multiply(divisor, root(count)), root(rows.squares))
+            return _floor(multiply(divisor, root(count)), root(_not_negative(squares)))
     raise ValueError(f"no eps placement {placement!r}")
+
+
+def _give_or_take(one: Interval, off: Array) -> Interval:
+    return Interval(down(one.lo - off), up(one.hi + off))
+
+
+def _not_negative(one: Interval) -> Interval:
+    return Interval(np.maximum(one.lo, 0.0), one.hi)
 
 
 def _floor(divisor: Interval, plain: Interval) -> Interval:

@@ -11,9 +11,7 @@ from rmsaudit.inversion.interval import Interval
 Rounding = Literal["nearest_even", "toward_zero"]
 
 
-def preimage(
-    magnitudes: Array, fmt: Format, *, rounding: Rounding = "nearest_even", flushes: bool = False
-) -> Interval:
+def preimage(magnitudes: Array, fmt: Format, *, rounding: Rounding = "nearest_even", flushes: bool = False) -> Interval:
     """The magnitudes that round to `magnitudes` (float64, not negative, values of `fmt`); ends included.
 
     To nearest: half the gap to the neighbour on either side, exact in float64; the gap below a power of two is half the

@@ -72,14 +72,19 @@ class Probes:
 
     def influence(self) -> tuple[Array, Array]:
         """A row of elements of about equal size, then the same row with a block of its columns much louder, block by
-        block; the last block is the last column by itself. Also loud[rows − 1, width], true inside the row's block.
+        block, then the same again with the loud block negated. The last block is the last column by itself. Also
+        loud[blocks, width], true inside each block.
+
+        Negated as well, because where the mean is subtracted an element can move as its row's factor does.
         """
         blocks = min(self.width, MOST_BLOCKS)
         loud = np.arange(self.width) * blocks // self.width == np.arange(blocks)[:, None]
         loud = np.concatenate([loud, (np.arange(self.width) == self.width - 1)[None]])
         exponent = np.ceil(np.log2(_LOUDER * self.width / loud.sum(axis=-1, keepdims=True)) / 2).astype(int)
         base = self._held(self._draw("influence").binade(self.width)).astype(np.float64)
-        return self._held(np.concatenate([base[None], np.where(loud, np.ldexp(base, exponent), base)])), loud
+        louder = np.ldexp(base, exponent)
+        rows = [base[None], np.where(loud, louder, base), np.where(loud, -louder, base)]
+        return self._held(np.concatenate(rows)), loud
 
     @property
     def _format(self) -> CommonFormat:

@@ -18,7 +18,7 @@ from rmsaudit.formats import FORMATS
 from rmsaudit.inversion.black_box import CannotAsk, Run
 from rmsaudit.inversion.interval import Interval
 from rmsaudit.inversion.probes import Probes, odd_sixteenths
-from rmsaudit.inversion.row_scale import Allowance, RowScales, row_scales
+from rmsaudit.inversion.row_scale import Allowance, Contradiction, RowScales, row_scales
 
 Centred = Literal["no", "yes", "statistic only"]
 CastPoint = Literal["before_gain", "after_gain", "not observable"]
@@ -93,11 +93,16 @@ class Structure:
         """values[rows, width] as [rows · groups, width / groups]."""
         return values.reshape(-1, values.shape[-1] // self.groups)
 
-    def scales(self, x: Array, y: Array) -> RowScales:
-        """The factor of each group of each row, from outputs under `unit_gain`."""
-        return row_scales(
-            self.parts(x), self.parts(y), factor=np.ones(1, np.float32), fmt=FORMATS[self.grid], allowance=self.allowance
-        )
+    @property
+    def product_is_wide(self) -> bool:
+        """Whether x, the row's factor and the gain are multiplied in float32 or wider and rounded only then."""
+        return self.cast_point == "after_gain" and len(self.associations) == 3
+
+    def scales(self, x: Array, y: Array, factor: Array | None = None) -> RowScales:
+        """The factor of each group of each row, from outputs under `unit_gain`, or where every column is multiplied by
+        its own factor[width]."""
+        by = np.ones(1, np.float32) if factor is None else self.parts(np.broadcast_to(factor, x.shape))
+        return row_scales(self.parts(x), self.parts(y), factor=by, fmt=FORMATS[self.grid], allowance=self.allowance)
 
 
 def read_structure(box: Box) -> Structure | NotThisFamily:
@@ -157,7 +162,9 @@ def _zero_row(box: Box) -> NotThisFamily | Literal["zeros", "NaN"]:
     if not y.any():
         return "zeros"
     column = int(np.flatnonzero(y[0])[0])
-    return NotThisFamily(f"a row of zeros gives {y[0, column]:g} in column {column}: something is added, a bias for one")
+    return NotThisFamily(
+        f"a row of zeros gives {y[0, column]:g} in column {column}: something is added, a bias for one"
+    )
 
 
 # --- which elements belong together ----------------------------------------------------------------------------------
@@ -175,15 +182,17 @@ def _scope(box: Box) -> _Scope | NotThisFamily:
     y = box.ask(x, 1.0).astype(np.float64)
     with np.errstate(all="ignore"):
         factor = y / x.astype(np.float64)
-        moved = ~(np.abs(factor[1:] / factor[0] - 1.0) <= _INFLUENCED)
-    moved &= ~loud
+        changed = ~(np.abs(factor[1:] / factor[0] - 1.0) <= _INFLUENCED)
+    moved = (changed[: len(loud)] | changed[len(loud) :]) & ~loud
     if not moved.any():
         return NotThisFamily("no column changes the factor of another: nothing is normalised")
     for groups in _divisors(box.width):
         counted = _counted(moved, loud, groups)
         if counted is not None:
             return _Scope(groups, counted)
-    return NotThisFamily("which columns change the factor of which others follows no grouping of the row in equal parts")
+    return NotThisFamily(
+        "which columns change the factor of which others follows no grouping of the row in equal parts"
+    )
 
 
 def _divisors(width: int) -> Iterator[int]:
@@ -209,9 +218,7 @@ def _counted(moved: Array, loud: Array, groups: int) -> tuple[bool, ...] | None:
 # --- one factor ------------------------------------------------------------------------------------------------------
 
 
-def _draft(
-    box: Box, x: Array, y: Array, scope: _Scope, zero_row: Literal["zeros", "NaN"]
-) -> Structure | NotThisFamily:
+def _draft(box: Box, x: Array, y: Array, scope: _Scope, zero_row: Literal["zeros", "NaN"]) -> Structure | NotThisFamily:
     """The structure before gain and mean are asked about: which grid and allowance give every row one factor.
 
     Here the factor of a gain of 1 may still be 1 + offset; it is the same in every column, so it hides in the row's.
@@ -228,7 +235,7 @@ def _draft(
         scales = tried.scales(x, y)
         if not len(scales.contradicted):
             return tried
-    return NotThisFamily(several_factors(scales, x, y, draft))
+    return NotThisFamily(several_factors(scales.contradiction(int(scales.contradicted[0])), x, y, draft))
 
 
 def _grid(y: Array) -> str:
@@ -249,16 +256,14 @@ def _allowances(grid: str) -> Iterator[Allowance]:
         yield Allowance(relative=2.0**-23 + FORMATS[grid].machine_epsilon, flushes=True)
 
 
-def several_factors(scales: RowScales, x: Array, y: Array, structure: Structure) -> str:
-    """In words, why the first contradicted row has no one factor."""
-    found = scales.contradiction(int(scales.contradicted[0]))
+def several_factors(found: Contradiction, x: Array, y: Array, structure: Structure) -> str:
+    """In words, why a row has no one factor."""
     inputs, outputs = structure.parts(x)[found.row], structure.parts(y)[found.row]
     column = found.columns[0]
-    x_there, y_there = float(inputs[column]), float(outputs[column])
-    seen = f"{y_there:g} where x is {x_there:g}"
     return (
         f"the outputs of one row are not x times one factor: {len(found.columns)} of {len(inputs)} columns do not share"
-        f" the factor {found.lo:.6g} of the others (column {column} has {seen})"
+        f" the factor {found.lo:.6g} of the others (column {column} has {float(outputs[column]):g} where x is"
+        f" {float(inputs[column]):g})"
     )
 
 
@@ -288,7 +293,9 @@ def _with_gain(draft: Structure, box: Box, x: Array) -> Structure | NotThisFamil
         return replace(draft, gain_applied=False)
     offset = _offset(at_zero, at_one)
     if offset is None:
-        return NotThisFamily("under gains of 0 it gives neither zeros nor a fixed share of what it gives under gains of 1")
+        return NotThisFamily(
+            "under gains of 0 it gives neither zeros nor a fixed share of what it gives under gains of 1"
+        )
     shifted = replace(draft, gain_offset=offset)
     unit = box.ask(x, shifted.unit_gain)
     return _with_cast_point(replace(shifted, gain_offset_dtypes=_offset_dtypes(shifted, box, x, unit)), box, x, unit)
@@ -321,16 +328,12 @@ def _offset_dtypes(shifted: Structure, box: Box, x: Array, unit: Array) -> tuple
 def _product_matches(unit: Array, factor: Array, y: Array) -> bool:
     """Whether y is the unit output times the factor, rounded once."""
     with np.errstate(all="ignore"):
-        product = round_to(unit.astype(np.float64) * factor, word_of(y))
+        product = round_to(unit.astype(np.float64) * factor, _grid(y)).astype(y.dtype)
     return _same(product, y)
 
 
 def _shares_factor(structure: Structure, x: Array, y: Array, factor: Array) -> bool:
-    scales = row_scales(
-        structure.parts(x), structure.parts(y), factor=structure.parts(np.broadcast_to(factor, x.shape)),
-        fmt=format_of(y), allowance=structure.allowance,
-    )  # fmt: skip
-    return not len(scales.contradicted)
+    return not len(replace(structure, grid=_grid(y)).scales(x, y, factor).contradicted)
 
 
 def _with_cast_point(draft: Structure, box: Box, x: Array, unit: Array) -> Structure | NotThisFamily:

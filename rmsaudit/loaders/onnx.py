@@ -6,8 +6,10 @@ Where the file holds more than a norm, the norm is cut out of it, and nothing el
 """
 
 import json
+import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,16 +55,27 @@ class OnnxSection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feed:
-    """A tensor of the graph that an operand is fed as. shape: None in it for a size that is free; None for unknown."""
+class Operand:
+    """The tensor of the graph that an operand is. shape: None in it for a size that is free; None where it is unknown.
+
+    own: the model brings it as a constant; what a case has takes the place of those numbers. Otherwise it is fed.
+    """
 
     tensor: str
     dtype: str
     shape: tuple[int | None, ...] | None
+    own: bool
 
-    @property
-    def width(self) -> int | None:
-        return self.shape[-1] if self.shape else None
+    def __str__(self) -> str:
+        return f"{'constant' if self.own else 'tensor'} {self.tensor!r}"
+
+
+class Scratch:
+    """A private folder that is gone when nobody holds this object any more, at the latest when Python ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="rmsaudit-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,8 +83,8 @@ class Facts:
     """What the graph says by itself.
 
     norm: its place in words, None where none was recognised. eps, placement, trail: as onnx_graph.FoundEps has them.
-    gain: the model's own [width], from the constant gain_tensor; None where the gain is fed. whole: the model is run as
-    it is; otherwise the norm was cut out. folder: holds what the child needs, for as long as these facts are alive.
+    gain: the model's own [width], None where it brings none. whole: the model is run as it is; otherwise the norm was
+    cut out. scratch: holds what the child needs, for as long as these facts are alive.
     """
 
     norm: str | None
@@ -81,37 +94,36 @@ class Facts:
     eps_dtype: str | None
     placement: str | None
     trail: tuple[str, ...]
-    feeds: Mapping[str, Feed]
+    operands: Mapping[str, Operand]
     output: str
     gain: Array | None
-    gain_tensor: str | None
     whole: bool
     versions: Mapping[str, str]
     digests: Mapping[str, str]
-    folder: "tempfile.TemporaryDirectory[str]"
+    scratch: Scratch
 
     @property
     def width(self) -> int | None:
         """The only width that the graph takes; None where it takes any."""
-        return self.feeds["x"].width
+        shape = self.operands["x"].shape
+        return shape[-1] if shape else None
 
     def variables(self) -> dict[str, tuple[Any, str]]:
         """What the graph settles, by variable: the value, and where it stands."""
         found = self._of_the_norm()
-        for variable, operand in (("input_dtype", "x"), ("gain_dtype", "gain"), ("residual_dtype", "residual")):
-            if operand in self.feeds and self.feeds[operand].dtype in FORMATS:
-                feed = self.feeds[operand]
-                found[variable] = (feed.dtype, f"tensor {feed.tensor!r}")
-        if self.gain is not None:
-            found["gain_dtype"] = (word_of(self.gain), f"constant {self.gain_tensor!r}")
-        if "residual" in self.feeds:
-            found["residual"] = ("add", f"tensor {self.feeds['residual'].tensor!r}")
-        if "bias" in self.feeds:
-            found["bias"] = (True, f"tensor {self.feeds['bias'].tensor!r}")
+        for variable, name in (("input_dtype", "x"), ("gain_dtype", "gain"), ("residual_dtype", "residual")):
+            operand = self.operands.get(name)
+            if operand is not None and operand.dtype in FORMATS:
+                found[variable] = (operand.dtype, str(operand))
+        for variable, name, value in (("residual", "residual", "add"), ("bias", "bias", True)):
+            if name in self.operands:
+                found[variable] = (value, str(self.operands[name]))
+        if self.norm is not None and "gain" not in self.operands:
+            found["gain_applied"] = (False, self.norm)
         if self.width is not None:
-            found["width"] = (self.width, f"the shape of tensor {self.feeds['x'].tensor!r}")
+            found["width"] = (self.width, f"the shape of {self.operands['x']}")
         elif self.gain is not None:
-            found["width"] = (self.gain.size, f"the shape of constant {self.gain_tensor!r}")
+            found["width"] = (self.gain.size, f"the shape of {self.operands['gain']}")
         return found
 
     def _of_the_norm(self) -> dict[str, tuple[Any, str]]:
@@ -132,7 +144,7 @@ def inspect(section: OnnxSection, home: Path) -> Facts:
 
     Raises InputProblem for a file that cannot be used or a norm that is not clear, CouldNotRun where reading it fails.
     """
-    folder = tempfile.TemporaryDirectory(prefix="rmsaudit-")
+    scratch = Scratch()
     request = {
         "model": str(home.absolute() / section.model),
         "engine": section.engine,
@@ -140,22 +152,22 @@ def inspect(section: OnnxSection, home: Path) -> Facts:
         "threads": section.threads,
         "wish": {name: getattr(section, name) for name in ("node", "output", "x", "gain", "residual", "bias")},
     }
-    (Path(folder.name) / "request.json").write_text(json.dumps(request), "utf-8")
-    command = [sys.executable, "-P", "-c", START, str(ROOT), folder.name]
+    (scratch.path / "request.json").write_text(json.dumps(request), "utf-8")
+    command = [sys.executable, "-P", "-c", START, str(ROOT), str(scratch.path)]
     ended = run(command, _launch(section, home), section.timeout)
-    answer = Path(folder.name) / "facts.json"
+    answer = scratch.path / "facts.json"
     if ended.exit_code != 0 or ended.timed_out or not answer.is_file():
         raise CouldNotRun(f"{section.model}: reading it {ended.says}")
     facts = json.loads(answer.read_text("utf-8"))
     if "fault" in facts:
         raise InputProblem([Problem(path=str(section.model), says=facts["fault"], kind="onnx-model")])
-    return _facts(facts, folder)
+    return _facts(facts, scratch)
 
 
-def _facts(facts: Mapping[str, Any], folder: "tempfile.TemporaryDirectory[str]") -> Facts:
+def _facts(facts: Mapping[str, Any], scratch: Scratch) -> Facts:
     norm = facts["norm"] or {"told": None, "kind": None, "center": False, "eps": None}
     eps = norm["eps"] or {"value": None, "dtype": None, "placement": None, "trail": ()}
-    own = facts["own_gain"]
+    own = open_tensors(scratch.path / "own.safetensors")
     return Facts(
         norm=norm["told"],
         kind=norm["kind"],
@@ -164,17 +176,24 @@ def _facts(facts: Mapping[str, Any], folder: "tempfile.TemporaryDirectory[str]")
         eps_dtype=eps["dtype"],
         placement=eps["placement"],
         trail=tuple(eps["trail"]),
-        feeds={
-            name: Feed(tensor=feed["tensor"], dtype=feed["dtype"], shape=feed["shape"] and tuple(feed["shape"]))
-            for name, feed in facts["feeds"].items()
+        operands={
+            name: _operand(of, own=own)
+            for own, key in ((True, "own"), (False, "feeds"))
+            for name, of in facts[key].items()
         },
         output=facts["output"],
-        gain=open_tensors(Path(folder.name) / "own_gain.safetensors").read("gain") if own else None,
-        gain_tensor=own and own["tensor"],
+        gain=own.read("gain") if "gain" in own.entries else None,
         whole=facts["whole"],
         versions=facts["versions"],
         digests=facts["digests"],
-        folder=folder,
+        scratch=scratch,
+    )
+
+
+def _operand(described: Mapping[str, Any], *, own: bool) -> Operand:
+    shape = described["shape"]
+    return Operand(
+        tensor=described["tensor"], dtype=described["dtype"], shape=None if shape is None else tuple(shape), own=own
     )
 
 
@@ -224,11 +243,8 @@ class OnnxSide:
 
     def _fed(self, case: Case) -> dict[str, Array] | Failed:
         """The operands in the dtypes of the graph, or why one of them does not exist there."""
-        dtypes = {name: feed.dtype for name, feed in self.facts.feeds.items()}
-        if self.facts.gain is not None:
-            dtypes["gain"] = word_of(self.facts.gain)
         fed = {}
-        for name, dtype in dtypes.items():
+        for name, dtype in ((name, operand.dtype) for name, operand in self.facts.operands.items()):
             given = getattr(case, name)
             if dtype not in FORMATS:
                 return Failed(f"the graph takes {name} as {dtype}, and an operand is one of {', '.join(FORMATS)}")
@@ -244,17 +260,16 @@ def load(
     section: OnnxSection, facts: Facts, *, declared: Mapping[str, Any], spec: NormSpec, gain: Array | None, home: Path
 ) -> OnnxSide:
     """The side that `section` declares, whose facts `inspect` found; nothing of it is run before the first case."""
-    operands = [*facts.feeds, *(["gain"] if facts.gain is not None else [])]
     request = {
         "do": "load",
         "home": str(ROOT),
         "file": None,
         "shown_file": None,
-        "module": "rmsaudit.loaders.onnx_child",
+        "module": "rmsaudit.loaders.onnx_engine",
         "name": "call",
         "init": None,
         "parameters": {},
-        "call": {"folder": facts.folder.name, **{name: f"${name}" for name in operands}},
+        "call": {"folder": str(facts.scratch.path), **{name: f"${name}" for name in facts.operands}},
         "output": None,
         "arrays": "numpy",
         "device": "cpu",

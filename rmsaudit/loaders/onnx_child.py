@@ -1,11 +1,9 @@
-"""onnx_child: the half of an ONNX side that runs in processes of its own, where onnx and onnxruntime are imported.
+"""onnx_child: reads a model, in a process of its own: its norm, its eps, and what has to be fed.
 
-`inspect` reads a model, finds its norm, and leaves beside its answer a model that holds this norm and nothing else.
-`call` runs that model, in a worker (see worker.py) that stays. Both packages are imported by name, late: who has
-neither can still use the rest of rmsaudit.
+Beside its answer it leaves a model that holds this norm and nothing else, for `onnx_engine` to run. The onnx package is
+imported by name, late: who does not have it can still use the rest of rmsaudit.
 """
 
-import ctypes
 import hashlib
 import importlib
 import importlib.util
@@ -13,8 +11,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from math import prod
 from pathlib import Path, PurePosixPath
@@ -22,21 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from rmsaudit.arrays import Array, bits, bits_of, dtype_of, word_of
-from rmsaudit.loaders.exchange import open_tensors, write_tensors
-from rmsaudit.loaders.onnx_graph import Constant, Graph, Node, Norm, Plan, UnclearModel, Value, Wish, plan
+from rmsaudit.arrays import Array, dtype_of, word_of
+from rmsaudit.loaders.exchange import write_tensors
+from rmsaudit.loaders.onnx_graph import Constant, Graph, Node, Norm, UnclearModel, Value
+from rmsaudit.loaders.onnx_plan import Plan, Wish, plan
 
 ELEMENT_TYPES = {"float32": 1, "float16": 10, "float64": 11, "bfloat16": 16, "float8_e4m3fn": 17, "float8_e5m2": 19}
-_WORDS = {number: word for word, number in ELEMENT_TYPES.items()}
+WORDS = {number: word for word, number in ELEMENT_TYPES.items()}
 MOST_MODEL_BYTES = 2**31 - 1  # of one protobuf message
 SMALL = 1 << 14  # elements; constants up to this size are looked into
 LFS = b"version https://git-lfs"
-LEVELS = {
-    "none": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
 
 
 class BadModel(ValueError):
@@ -47,7 +39,7 @@ class BadModel(ValueError):
 
 
 def inspect(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The facts about a model, as JSON takes them. Writes prepared.onnx, and own_gain.safetensors where it has one.
+    """The facts about a model, as JSON takes them. Writes prepared.onnx and own.safetensors as well.
 
     Raises BadModel and UnclearModel.
     """
@@ -69,7 +61,7 @@ def inspect(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {
         "feeds": feeds,
         "output": found.output,
-        "own_gain": _own_gain(model, found, path.parent, folder),
+        "own": _own(model, found, path.parent, folder),
         "norm": _about(found.norm),
         "whole": found.whole,
         "versions": _versions(request["engine"]),
@@ -171,7 +163,8 @@ def load_external(model: Any, folder: Path, wanted: Any) -> None:
         location, offset, length = _place(tensor)
         with (folder / location).open("rb") as file:
             file.seek(offset)
-            tensor.raw_data = file.read(length or -1)
+            most = 16 * prod(tensor.dims)  # no element is larger; more than that is not read, whatever the model says
+            tensor.raw_data = file.read(min(length, most) if length else most)
         del tensor.external_data[:]
         tensor.data_location = onnx.TensorProto.DEFAULT
 
@@ -233,7 +226,7 @@ def _word(element_type: int) -> str | None:
         return None
     names = importlib.import_module("onnx").TensorProto.DataType
     known = element_type in names.values()
-    return _WORDS.get(element_type) or (names.Name(element_type).lower() if known else f"type {element_type}")
+    return WORDS.get(element_type) or (names.Name(element_type).lower() if known else f"type {element_type}")
 
 
 def _value(info: Any) -> Value:
@@ -342,35 +335,40 @@ def _sliced(model: Any, found: Plan, feeds: Mapping[str, Mapping[str, Any]], fol
         ) from None
 
 
-def _own_gain(model: Any, found: Plan, folder: Path, answer: Path) -> dict[str, Any] | None:
-    """The gain that the model brings: written to own_gain.safetensors as [width], and described."""
-    name = found.own.get("gain")
-    if name is None:
-        return None
-    load_external(model, folder, lambda tensor: tensor.name == name)
-    tensor = find_tensor(model, name)
-    if _word(tensor.data_type) not in ELEMENT_TYPES:
-        return None
-    values = tensor_values(tensor)
-    write_tensors(answer / "own_gain.safetensors", {"gain": values.reshape(-1)}, {})
-    return {"tensor": name, "dtype": word_of(values), "shape": list(values.shape)}
+def _own(model: Any, found: Plan, folder: Path, answer: Path) -> dict[str, dict[str, Any]]:
+    """The operands that the model brings: written to own.safetensors, each with one axis, and described."""
+    described, values = {}, {}
+    for operand, name in found.own.items():
+        load_external(model, folder, lambda tensor, name=name: tensor.name == name)
+        tensor = find_tensor(model, name)
+        array = None if tensor is None else tensor_values(tensor)
+        if array is None:
+            raise UnclearModel(f"keeps its {operand} in {name!r}, which is no tensor of {', '.join(ELEMENT_TYPES)}")
+        values[operand] = array.reshape(-1)
+        described[operand] = {"tensor": name, "dtype": word_of(array), "shape": list(array.shape)}
+    write_tensors(answer / "own.safetensors", values, {})
+    return described
 
 
 def find_tensor(model: Any, name: str) -> Any:
-    """The TensorProto of an initialiser, or of a Constant node's value. Raises KeyError."""
+    """The TensorProto of an initialiser, or of a Constant node's value; None where it is neither."""
     for tensor in model.graph.initializer:
         if tensor.name == name:
             return tensor
     for node in model.graph.node:
         if node.op_type == "Constant" and name in node.output:
-            return next(attribute.t for attribute in node.attribute if attribute.name == "value")
-    raise KeyError(name)
+            return next((attribute.t for attribute in node.attribute if attribute.name == "value"), None)
+    return None
 
 
-def tensor_values(tensor: Any) -> Array:
-    """A tensor's values in one of our dtypes."""
-    values = importlib.import_module("onnx.numpy_helper").to_array(tensor)
-    return np.ascontiguousarray(values).view(dtype_of(_WORDS[tensor.data_type]))
+def tensor_values(tensor: Any) -> Array | None:
+    """A tensor's values, or None where their dtype is none of ours or their bytes do not fit."""
+    word = WORDS.get(tensor.data_type)
+    try:
+        values = importlib.import_module("onnx.numpy_helper").to_array(tensor)
+    except (TypeError, ValueError):
+        return None
+    return None if word is None else np.ascontiguousarray(values).view(dtype_of(word)).reshape(values.shape)
 
 
 def _about(norm: Norm | None) -> dict[str, Any] | None:
@@ -415,141 +413,3 @@ def main(folder: str) -> None:
     except (BadModel, UnclearModel) as fault:
         facts = {"fault": str(fault)}
     (Path(folder) / "facts.json").write_text(json.dumps(facts), "utf-8")
-
-
-# --- running ---------------------------------------------------------------------------------------------------------
-
-Engine = Callable[[Mapping[str, Array]], Array]
-
-
-def call(
-    folder: str, x: Array, gain: Array | None = None, residual: Array | None = None, bias: Array | None = None
-) -> Array:
-    """The output for x[rows, width], in its shape, of the model that `inspect` left in `folder`."""
-    given = {"x": x, "gain": gain, "residual": residual, "bias": bias}
-    return _prepared(folder).run({name: array for name, array in given.items() if array is not None})
-
-
-@cache
-def _prepared(folder: str) -> "Prepared":
-    return Prepared(Path(folder))
-
-
-class Prepared:
-    """A prepared model with its sessions: one for its own gain, and one for the last other gain."""
-
-    def __init__(self, folder: Path) -> None:
-        self.request = json.loads((folder / "request.json").read_text("utf-8"))
-        self.facts = json.loads((folder / "facts.json").read_text("utf-8"))
-        self.data = (folder / "prepared.onnx").read_bytes()
-        self.own_gain = open_tensors(folder / "own_gain.safetensors").read("gain") if self.facts["own_gain"] else None
-        self.engines: dict[bytes, Engine] = {}
-
-    def run(self, operands: dict[str, Array]) -> Array:
-        """The output in the shape of x. Raises the worker's Unusable, and what the engine raises."""
-        x = operands["x"]
-        gain = operands.pop("gain") if self.own_gain is not None else None
-        fed = {
-            feed["tensor"]: laid_out(operands[name], feed["shape"], name) for name, feed in self.facts["feeds"].items()
-        }
-        output = self._engine(gain)(fed)
-        if output.size != x.size:
-            raise told(f"returned shape {list(output.shape)} for {list(x.shape)}")
-        return output.reshape(x.shape)
-
-    def _engine(self, gain: Array | None) -> Engine:
-        """The engine whose model has `gain` as its own."""
-        same = gain is None or (self.own_gain is not None and np.array_equal(bits(gain), bits(self.own_gain)))
-        key = b"" if same or gain is None else bits(gain).tobytes()
-        if key not in self.engines:
-            self.engines = {kept: engine for kept, engine in self.engines.items() if not kept}
-            data = self.data if same or gain is None else self._with_gain(gain)
-            make = onnxruntime_engine if self.request["engine"] == "onnxruntime" else reference_engine
-            self.engines[key] = make(data, self.facts["output"], self.request)
-        return self.engines[key]
-
-    def _with_gain(self, gain: Array) -> bytes:
-        """The model with other numbers in place of its gain: still a constant, so that every optimisation applies."""
-        model = importlib.import_module("onnx").ModelProto.FromString(self.data)
-        tensor = find_tensor(model, self.facts["own_gain"]["tensor"])
-        raw = bits(gain).astype(bits_of(word_of(gain)).newbyteorder("<"), copy=False).tobytes()
-        kept = {"name": tensor.name, "data_type": tensor.data_type, "dims": [*tensor.dims[:-1], gain.size]}
-        tensor.Clear()
-        for field, value in kept.items():
-            if field == "dims":
-                tensor.dims.extend(value)
-            else:
-                setattr(tensor, field, value)
-        tensor.raw_data = raw
-        return bytes(model.SerializeToString())
-
-
-def laid_out(array: Array, shape: Sequence[int | None] | None, name: str) -> Array:
-    """x[rows, width] or gain[width] in the shape that a graph asks for; None in it is a size that is free.
-
-    All rows go to the last free axis before the width. Raises the worker's Unusable where they do not fit.
-    """
-    if shape is None:
-        return array
-    *leading, width = shape or [None]
-    rows = array.size // array.shape[-1]
-    if width not in (None, array.shape[-1]):
-        raise told(f"takes {name} of width {width}; the case has width {array.shape[-1]}")
-    fixed = prod(size for size in leading if size is not None)
-    free = [axis for axis, size in enumerate(leading) if size is None]
-    if (not free and fixed != rows) or (free and rows % max(fixed, 1)):
-        asked = list(shape)
-        raise told(f"takes {name} in shape {asked}, into which {rows} rows do not fit; use --rows {max(fixed, 1)}")
-    sizes = [1 if size is None else size for size in leading]
-    if free:
-        sizes[free[-1]] = rows // fixed
-    return array.reshape(*sizes, array.shape[-1])
-
-
-def onnxruntime_engine(data: bytes, output: str, request: Mapping[str, Any]) -> Engine:
-    """Runs a model by ONNX Runtime on the CPU; bfloat16 and float8 cross as their bits."""
-    ort = importlib.import_module("onnxruntime")
-    options = ort.SessionOptions()
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[request["optimization"]])
-    options.intra_op_num_threads = request["threads"]
-    options.log_severity_level = 3  # errors; they come as exceptions as well
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-    def value(array: Array) -> Any:
-        word = word_of(array)
-        array = np.ascontiguousarray(array)
-        if word in ("float64", "float32", "float16"):
-            return ort.OrtValue.ortvalue_from_numpy(array)
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits(array), ELEMENT_TYPES[word])
-
-    def run(feeds: Mapping[str, Array]) -> Array:
-        (made,) = session.run_with_ort_values([output], {name: value(array) for name, array in feeds.items()})
-        word = _WORDS.get(made.element_type())
-        if word is None:
-            raise told(f"returned {made.data_type()}")
-        size = prod(made.shape()) * bits_of(word).itemsize
-        copied = np.frombuffer(bytearray(ctypes.string_at(made.data_ptr(), size)), bits_of(word))
-        return copied.view(dtype_of(word)).reshape(made.shape())
-
-    return run
-
-
-def reference_engine(data: bytes, output: str, request: Mapping[str, Any]) -> Engine:  # noqa: ARG001  an Engine's maker
-    """Runs a model by ONNX's own evaluator."""
-    evaluator = importlib.import_module("onnx.reference").ReferenceEvaluator(data)
-
-    def run(feeds: Mapping[str, Array]) -> Array:
-        with np.errstate(all="ignore"):
-            made = np.asarray(evaluator.run([output], dict(feeds))[0])
-        if made.dtype not in map(dtype_of, ELEMENT_TYPES):
-            raise told(f"returned {made.dtype}")
-        return made
-
-    return run
-
-
-def told(says: str) -> Exception:
-    """An exception that the worker hands on as it stands, without its type and place."""
-    kind = getattr(sys.modules["__main__"], "Unusable", RuntimeError)
-    return kind(says)

@@ -161,7 +161,9 @@ class Runner:
         return _last_words(answer.stderr, str(self._launch.home))
 
     def _may_stay(self, answer: Answer) -> bool:
-        return answer.header.get("settled") is True and not self._has_returned and self._load["device"] == "cpu"
+        return (
+            answer.header.get("settled") is True and not self._has_returned and self._load.get("device", "cpu") == "cpu"
+        )
 
 
 def run(command: Sequence[str], launch: Launch, seconds: float) -> Ended:
@@ -571,7 +573,7 @@ def _shown(path: str, home: str) -> str:
 
 
 def _last_words(stream: str, home: str) -> str:
-    """The last three lines of a stream as the end of a sentence, without this machine's folders; empty without lines."""
+    """The last three lines of a stream as the end of a sentence, without this machine's folders; may be empty."""
     lines = [" ".join(line.split()) for line in stream.splitlines() if line.strip()]
     lines = [re.sub(r"[^\s'\"]*/(?:site|dist)-packages/", "", line).replace(home + "/", "") for line in lines[-3:]]
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", " | ".join(line[:120] for line in lines))

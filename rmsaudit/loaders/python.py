@@ -232,6 +232,8 @@ def _senseless(section: PythonSection) -> str | None:
         return f"{section.target} names no code; write file.py:name or package.module:name"
     if section.function and (section.init or section.gain or section.bias):
         return "`init:`, `gain:` and `bias:` are for a class; write `module:` instead of `function:`"
+    if not section.timeout > 0:
+        return f"a call cannot take {section.timeout:g} s; write `timeout:` in seconds, above 0"
     return _misused("init", section.init, WORDS_OF_INIT) or _misused("call", section.call, WORDS_OF_CALL)
 
 

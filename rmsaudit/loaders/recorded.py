@@ -185,11 +185,12 @@ class Origin:
 def export_cases(cases: Iterable[Case], path: Path, origin: Origin) -> int:
     """Writes the operands of `cases` to one safetensors file; how many there are. Equal cases give equal bytes.
 
-    The cases are as the side is fed that runs elsewhere (`exchange.fed`, and its own gains): their digests are what its
-    outputs are found by. Equal arrays are stored once, and cases of equal digest too. Metadata: `rmsaudit.schema`,
+    The cases are as that side is fed which runs elsewhere (`exchange.fed`, with its own gains): its outputs are found
+    by their digests. Equal arrays are stored once, and so are cases of equal digest. Metadata: `rmsaudit.schema`,
     `.battery`, `.seed`, `.eps.<side>`, and `.cases`, a JSON list of {name, category, label, digest, x, gain, bias,
-    residual}, where the last four name tensors. Raises ValueError where there is no case, InputProblem where `path` cannot
-    be written.
+    residual}, of which the last four name tensors.
+
+    Raises ValueError where there is no case, InputProblem where `path` cannot be written.
     """
     stored = _Stored()
     listed_cases: dict[str, dict[str, str]] = {}

@@ -391,6 +391,12 @@ class Framework:
         """True where both lie in the same memory, as far as the framework lets one know."""
         return False
 
+    def prepared(self, layer: Any, width: int) -> Any:
+        """A layer just constructed, made ready for inference."""
+        if hasattr(layer, "build") and not getattr(layer, "built", True):
+            layer.build((None, width))  # Keras makes parameters only now
+        return layer
+
     def put(self, owner: Any, name: str, array: Any) -> None:
         """Makes `array` the parameter `name` of a layer."""
         parameter = getattr(owner, name)
@@ -483,6 +489,11 @@ class Torch(Framework):
 
     def shares(self, value: Any, stored: Any) -> bool:
         return bool(value.untyped_storage().data_ptr() == stored.untyped_storage().data_ptr())
+
+    def prepared(self, layer: Any, width: int) -> Any:
+        if isinstance(layer, self.library.nn.Module):
+            return layer.eval().to(self.device)
+        return super().prepared(layer, width)  # Keras on torch
 
     def put(self, owner: Any, name: str, array: Any) -> None:
         getattr(owner, name).data = array  # the parameter takes on the dtype of the gains; copy_ would round them
@@ -717,16 +728,19 @@ class Dlpack(Framework):
         return words[0] if words else f"DLPack type {code} of {bits} bits"
 
     def shape(self, value: Any) -> tuple[int, ...]:
-        return self.opened(value).shape
+        return tuple(self.opened(value).shape)
 
     def opened(self, value: Any) -> Any:
         """Something with address, shape and strides, which keeps the memory alive."""
         return value if isinstance(value, Exported) else Lent(value)
 
     def read(self, value: Any) -> Any:
+        opened, word = self.opened(value), self.dtype(value) or ""
+        if opened.strides == c_strides(opened.shape):
+            return ctypes.string_at(opened.address, nbytes(word, opened.shape))
         import numpy
 
-        opened, size = self.opened(value), ITEMSIZE[self.dtype(value) or ""]
+        size = ITEMSIZE[word]
         strides = [size * stride for stride in opened.strides]
         reach = [step * (count - 1) for step, count in zip(strides, opened.shape)]  # noqa: B905 (3.8 has no strict)
         low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
@@ -881,11 +895,7 @@ class Code:
 
     def constructed(self, init: Any, width: int) -> Any:
         layer = self.target(**init) if isinstance(init, Mapping) else self.target(*init)
-        if hasattr(layer, "build") and not getattr(layer, "built", True):
-            layer.build((None, width))  # Keras makes parameters only now
-        if hasattr(layer, "eval") and self.framework.name in ("torch", "mlx"):
-            layer.eval()
-        return layer.to(self.framework.device) if self.framework.name == "torch" and hasattr(layer, "to") else layer
+        return self.framework.prepared(layer, width)
 
     def set_parameter(self, layer: Any, path: str, array: Any) -> None:
         *owners, name = path.split(".")

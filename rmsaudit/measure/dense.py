@@ -21,7 +21,7 @@ _ENOUGH = 1024  # suspects that wait before they are looked at together
 
 
 class _Beyond(NamedTuple):
-    """What a corner does not stand for has a larger error, or at least this quotient; scalars of the screening dtype."""
+    """What a corner does not stand for has a larger error or at least this quotient; scalars of the screening dtype."""
 
     error: Any
     quotient: Any
@@ -40,6 +40,7 @@ class DensePath:
         word = word_of(tally.reference)
         self.screening = np.dtype(np.float64 if word == "float64" else np.float32)
         self.error, self.quotient, self.wide_reference, self.wide_candidate = np.empty((4, self.size), self.screening)
+        self.short = FORMATS[word].precision <= 11
         self.steps = np.empty(self.size, np.dtype(f"i{FORMATS[word].bits // 8}"))
         self.usual = np.empty(self.size, bool)
         self.beyond = _Beyond(np.float64(0), np.float64(0))  # stands for nothing
@@ -116,8 +117,8 @@ class DensePath:
         """Notes what the corner does not stand for; `errors` and `quotients` are the largest of each column."""
         columns = self._columns(errors, quotients)
         if columns.size > _FOLDS:  # another corner may do better here
-            if not self.tally.prefilter.kept.at.size:
-                self._note(start, np.append(np.arange(0, self.size, _FOLDS), self.error.argmax()))
+            if not self.tally.prefilter.kept.at.size:  # a start, with the first of any equal elements in it
+                self._note(start, np.append(np.arange(self.size // _FOLDS), self.error.argmax()))
             self._choose(errors, quotients)
             columns = self._columns(errors, quotients)
         if not columns.size:
@@ -139,14 +140,23 @@ class DensePath:
         return np.flatnonzero((errors > self.beyond.error) | (quotients >= self.beyond.quotient))
 
     def _choose(self, errors: Array, quotients: Array) -> None:
-        """Takes the bounds of the corner that stands for the most of this block."""
+        """Takes the bounds of the corner that stands for the most of this block.
+
+        In a format of at most 11 bits, d below |reference|/2 has no more bits either (Sterbenz). So two quotients that
+        differ do so by 2^-22 of their size, and float32 keeps them apart: a corner stands for its ties. Elsewhere ties
+        must go on, and the corner's quotient, which was rounded to float64 before, is taken a step lower.
+        """
         self.settle()
         corner = self.tally.prefilter.corner(errors, quotients)
-        error, quotient = (value.astype(self.screening) for value in (corner.error, corner.quotient))
-        if self.screening != np.float64:
-            error = error if error <= corner.error else np.nextafter(error, np.float32(0))
-            quotient = np.nextafter(quotient, np.float32(0))  # rounded twice, to float64 and to float32
-        self.beyond = _Beyond(error, quotient)
+        if self.screening == np.float64:
+            self.beyond = _Beyond(corner.error, corner.quotient)
+            return
+        error, quotient = corner.error.astype(np.float32), corner.quotient.astype(np.float32)
+        error = error if error <= corner.error else np.nextafter(error, np.float32(0))
+        if self.short and quotient < 0.5:
+            self.beyond = _Beyond(error, np.nextafter(quotient, np.float32(1)))
+        else:
+            self.beyond = _Beyond(error, np.nextafter(quotient, np.float32(0)))
 
 
 def _folded(buffer: Array) -> Array:

@@ -15,7 +15,7 @@ _FEW = 256  # so many elements are sorted right away
 
 
 class Contenders(NamedTuple):
-    """Elements: d and |reference|, both positive, fl(d/|reference|) and flat index; arrays, or numbers for one element."""
+    """Elements: d and |reference|, both positive, fl(d/|reference|), flat index; arrays, or scalars for one element."""
 
     error: Array
     magnitude: Array

@@ -11,7 +11,8 @@ from rmsaudit.measure.measurement import Distance, Measurement, NonFinite, RowFa
 from rmsaudit.measure.row_factors import row_factors
 from rmsaudit.measure.tally import NOWHERE, Tally
 
-_SCREENED = 2 * BLOCK  # elements whose bits are compared at once
+_PIECE = 1 << 14
+_SCREENED = 4 * BLOCK  # elements whose bits are compared at once
 
 
 def measure(
@@ -91,7 +92,10 @@ class _Waiting:
 
     def settle(self) -> None:
         if self.picked:
-            self.tally.examine(*map(np.concatenate, zip(*self.picked, strict=True)))
+            at, reference, candidate = map(np.concatenate, zip(*self.picked, strict=True))
+            for start in range(0, at.size, _PIECE):
+                piece = slice(start, start + _PIECE)
+                self.tally.examine(at[piece], reference[piece], candidate[piece])
         self.picked.clear()
         self.count = 0
 

@@ -40,9 +40,11 @@ class Tally:
         other_sign = np.signbit(wide_reference) != np.signbit(wide_candidate)
         self.signed_zero += int(np.count_nonzero(~unequal & other_sign))
         which = finite & unequal
-        if which.any():
-            steps = ulp_distance(reference[which], candidate[which])
-            self._count(at[which], steps, wide_reference[which], wide_candidate[which])
+        if not which.all():
+            at, reference, candidate = at[which], reference[which], candidate[which]
+            wide_reference, wide_candidate = wide_reference[which], wide_candidate[which]
+        if at.size:
+            self._count(at, ulp_distance(reference, candidate), wide_reference, wide_candidate)
 
     def offer_ulp(self, steps: int, at: int) -> None:
         """Remembers the first of the elements that are most steps apart."""

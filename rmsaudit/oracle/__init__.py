@@ -63,7 +63,7 @@ class Operands:
 
 
 def answer(question: Formula, operands: Operands, dtype: str, *, with_approx: bool = False) -> Answer:
-    """As `oracle`, on bare arrays."""
+    """As `oracle`, on bare arrays. Raises NotIeee, and ValueError where an operand is missing."""
     require_ieee("before")
     with np.errstate(all="ignore"):
         result = _Pass(question, operands, dtype, with_approx).run()
@@ -78,22 +78,19 @@ class _Pass:
         self.question, self.dtype = question, dtype
         self.shape = operands.x.shape
         self.x = unfold(round_to(operands.x, question.input_dtype), question)
-        self.residual = _stored(operands.residual, question.residual_dtype)
-        if self.residual is not None:
-            self.residual = unfold(self.residual, question)
-        gain, bias = _stored(operands.gain, question.gain_dtype), _stored(operands.bias, question.bias_dtype)
-        self.gain, self.bias = self._feature(gain), self._feature(bias)
+        residual = _stored("residual", operands.residual, question.residual_dtype)
+        self.residual = None if residual is None else unfold(residual, question)
+        gain = _widened(_stored("gain", operands.gain, question.gain_dtype))
+        bias = _widened(_stored("bias", operands.bias, question.bias_dtype))
         factor = None if gain is None else _factor(question, gain)
-        self.factor = self._feature(factor)
-        self.beyond_float64 = self._feature(float64_tier.is_out_of_range(factor, bias))
+        self.gain, self.bias, self.factor = self._feature(gain), self._feature(bias), self._feature(factor)
+        self.out_of_range = self._feature(float64_tier.is_out_of_range(factor, bias))
         self.values = np.zeros(self.x.shape, dtype=dtype_of(dtype))
         self.approx = np.zeros(self.x.shape) if with_approx else None
         self.edge = output_clamp.edge_of(question, dtype)
 
     def _feature(self, values: Array | None) -> Array | None:
-        if values is None:
-            return None
-        return unfold_feature(values.astype(np.float64), self.shape[0], self.question)
+        return None if values is None else unfold_feature(values, self.shape[0], self.question)
 
     def run(self) -> Answer:
         screens = float64_tier.applies(self.question, self.x.shape[-1], self.dtype)
@@ -115,8 +112,8 @@ class _Pass:
         self.values[place] = output_clamp.limited(screened.values, self.edge)
         if self.approx is not None:
             self.approx[place] = screened.approx
-        beyond = _at(self.beyond_float64, place)
-        return screened.open_ if beyond is None else screened.open_ | (beyond != 0)
+        out_of_range = _at(self.out_of_range, place)
+        return screened.open_ if out_of_range is None else screened.open_ | out_of_range
 
     def _settle(self, place: "_Place", open_: Array) -> Tiers:
         """The later tiers on those rows of a block that have something open."""
@@ -153,22 +150,25 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[_Place]:
             yield slice(start, start + outer_step), slice(first, first + group_step)
 
 
-def _stored(values: Array | None, dtype: str | None) -> Array | None:
+def _stored(name: str, values: Array | None, dtype: str | None) -> Array | None:
     """An operand in the dtype that it is stored in; None if the formula does not use it."""
     if dtype is None:
         return None
     if values is None:
-        raise ValueError("an operand that the formula uses is missing")
+        raise ValueError(f"the formula uses a {name}, and none is given")
     return round_to(values, dtype)
+
+
+def _widened(values: Array | None) -> Array | None:
+    return None if values is None else values.astype(np.float64)
 
 
 def _factor(question: Formula, gain: Array) -> Array:
     """gain + offset in float64, [width]; what is not finite stays so."""
-    wide = gain.astype(np.float64)
     if not question.gain_offset:
-        return wide
-    finite = np.isfinite(wide)
-    return np.where(finite, factors(question, np.where(finite, wide, 0.0)[None]).as_float64()[0], wide)
+        return gain
+    finite = np.isfinite(gain)
+    return np.where(finite, factors(question, np.where(finite, gain, 0.0)[None]).as_float64()[0], gain)
 
 
 def _at(feature: Array | None, place: _Place) -> Array | None:

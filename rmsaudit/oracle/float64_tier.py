@@ -48,7 +48,7 @@ class Screened(NamedTuple):
     approx: Array | None
 
 
-class _Rows(NamedTuple):
+class _Factors(NamedTuple):
     """[outer, groups, 1] each: y is numerator · factor within a relative `spread`; numerators are off by `shift`."""
 
     factor: Array
@@ -86,19 +86,19 @@ def is_out_of_range(factor: Array | None, bias: Array | None) -> Array | None:
 
 def screen(formula: Formula, block: Block, word: str, *, with_approx: bool) -> Screened:
     """Each output of the block rounded once to `word`, where float64 can prove it. Overflow is not reported."""
-    numerator, rows = _rows(formula, _values(formula, block))
+    numerator, factors = _factors(formula, _values(formula, block))
     if formula.gain_last and block.factor is not None:
         numerator *= block.factor
-    if rows.shift is None and block.bias is None:
-        screened = _screen_products(numerator, rows, word)
-        approx = numerator * rows.factor if with_approx else None
+    if factors.shift is None and block.bias is None:
+        screened = _screen_products(numerator, factors, word)
+        approx = numerator * factors.factor if with_approx else None
     else:
-        y, radius = _sums(numerator, rows, block, formula)
+        y, radius = _sums(numerator, factors, block, formula)
         screened = _screen_sums(y, radius, word)
         approx = y
     values, open_ = screened
-    if not rows.trusted.all():
-        open_ = open_ | ~rows.trusted
+    if not factors.trusted.all():
+        open_ = open_ | ~factors.trusted
     return Screened(values, open_, approx)
 
 
@@ -115,13 +115,13 @@ def _values(formula: Formula, block: Block) -> Array:
     return values
 
 
-def _rows(formula: Formula, values: Array) -> tuple[Array, _Rows]:
+def _factors(formula: Formula, values: Array) -> tuple[Array, _Factors]:
     """The numerators (values, less their mean where the formula subtracts it), and what belongs to each row.
 
-    The spread, in u, beside that of Σ itself. Under the root: the values in Σ have 3 (already rooted), added · m² has
-    9, so 4.5 once rooted; half of the addition and of the division by over, 1; root 1; beside · m has 5, less than
-    that; its addition 1: under 8. post_scale or √size 1, division 1. The numerator: values 3, gain 2, their product
-    1. The end of the factor 2, its product with the numerator 1. Together under 19; 24 are taken.
+    The spread, in u, beside that of Σ itself. Divisor: the values in Σ have 3 once rooted, added · m² has 9 and so 4.5;
+    half of an addition and of a division, 1; root 1; beside · m has less, and its addition 1: under 8. post_scale or
+    √size 1, division 1. Numerator: values 3, gain 2, their product 1. The end of the factor 2, its product with the
+    numerator 1. Together under 19; 24 are taken.
     """
     entering = statistic_size(values.shape[-1], formula)
     guarding = formula.guarding(entering)
@@ -142,7 +142,7 @@ def _rows(formula: Formula, values: Array) -> tuple[Array, _Rows]:
     trusted &= (np.abs(factor) > 1 / _SAFE_FACTOR) & (np.abs(factor) < _SAFE_FACTOR)
     if offset is not None or entering < values.shape[-1]:
         trusted &= np.isfinite(values).all(axis=-1, keepdims=True)
-    return numerator, _Rows(factor, spread, shift, trusted)
+    return numerator, _Factors(factor, spread, shift, trusted)
 
 
 def _about_mean(values: Array) -> tuple[Array, Array]:
@@ -182,24 +182,23 @@ def _float(value: Fraction) -> float:
         return np.inf
 
 
-def _screen_products(numerator: Array, rows: _Rows, word: str) -> tuple[Array, Array]:
-    """numerator · (both ends of the row's factor), rounded: where both give one result, the true y rounds to it as
-    well.
+def _screen_products(numerator: Array, factors: _Factors, word: str) -> tuple[Array, Array]:
+    """numerator · (both ends of the row's factor), rounded: where both give one result, so does the true y.
 
     Rounding is monotone, and y lies strictly between (or is 0), so a tie at an end does no harm.
     """
     if word in _DIRECT:
-        values, other = (_product(numerator, end, word) for end in _ends(rows.factor, rows.spread))
+        values, other = (_product(numerator, end, word) for end in _ends(factors.factor, factors.spread))
         return values, bits(values) != bits(other)
-    ends = _ends(rows.factor, rows.spread + _THROUGH_FLOAT32)
+    ends = _ends(factors.factor, factors.spread + _THROUGH_FLOAT32)
     values, other = (_product(numerator, end, "float32").astype(dtype_of(word)) for end in ends)
     open_ = bits(values) != bits(other)
     if (small := _below_float32(values, word)) is not None:
         open_ |= small & (numerator != 0)
-    at = np.flatnonzero(open_ & rows.trusted)
+    at = np.flatnonzero(open_ & factors.trusted)
     row = at // numerator.shape[-1]
-    y = numerator.flat[at] * rows.factor.flat[row]
-    _refine(values, open_, at, y, np.abs(y) * rows.spread.flat[row])
+    y = numerator.flat[at] * factors.factor.flat[row]
+    _refine(values, open_, at, y, np.abs(y) * factors.spread.flat[row])
     return values, open_
 
 
@@ -212,16 +211,16 @@ def _ends(factor: Array, spread: Array) -> tuple[Array, Array]:
     return factor * (1 - spread), factor * (1 + spread)
 
 
-def _sums(numerator: Array, rows: _Rows, block: Block, formula: Formula) -> tuple[Array, Array]:
+def _sums(numerator: Array, factors: _Factors, block: Block, formula: Formula) -> tuple[Array, Array]:
     """y = numerator · factor + bias and its radius, where errors are absolute: x − mean and a sum can cancel.
 
     The radius has 4u of y for the rounding of y itself and of y ± radius; its own roundings are in `_UP`.
     """
-    y = numerator * rows.factor
-    radius = np.abs(y) * rows.spread
+    y = numerator * factors.factor
+    radius = np.abs(y) * factors.spread
     radius += _TINY
-    if rows.shift is not None:
-        reach = rows.shift * np.abs(rows.factor) * _UP
+    if factors.shift is not None:
+        reach = factors.shift * np.abs(factors.factor) * _UP
         radius += reach * np.abs(block.factor) if formula.gain_last and block.factor is not None else reach
     if block.bias is not None:
         y += block.bias
@@ -230,7 +229,7 @@ def _sums(numerator: Array, rows: _Rows, block: Block, formula: Formula) -> tupl
 
 
 def _screen_sums(y: Array, radius: Array, word: str) -> tuple[Array, Array]:
-    """y ± radius, rounded: where both give one result, the true y rounds to it as well."""
+    """y ± radius, rounded: where both give one result, so does the true y."""
     if word in _DIRECT:
         values, other = (y - radius).astype(dtype_of(word)), (y + radius).astype(dtype_of(word))
         return values, (bits(values) != bits(other)) | ~np.isfinite(y)
@@ -245,8 +244,7 @@ def _screen_sums(y: Array, radius: Array, word: str) -> tuple[Array, Array]:
 
 
 def _below_float32(values: Array, word: str) -> Array | None:
-    """Where a rounding to float32 on the way is more than 2^-24 of y and could matter: results below 2^-125 in
-    bfloat16.
+    """Where a rounding to float32 on the way can be more than 2^-24 of y and matter: bfloat16 below 2^-125.
 
     Other narrow formats end far above 2^-126; what float32 rounds coarsely is zero to them.
     """

@@ -43,7 +43,7 @@ class Statistic:
         "order of the additions: pairwise, sequential, torch_cpu, lanes:K, blocks:B, exact", "order", default="pairwise"
     )
     mean_scaling: Literal["divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"] = variable(
-        "how 1/n enters: the sum divided, or times a rounded 1/n; each square as (x·1/n)·x; or the root times a rounded 1/√n",
+        "how 1/n enters: the sum over n, or times a rounded 1/n; each square as (x·1/n)·x; the root times 1/√n",
         "word",
         default="divide_by_n",
         words=("divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"),

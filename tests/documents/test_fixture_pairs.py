@@ -37,6 +37,16 @@ def test_every_pair_is_whole() -> None:
     assert len(ERR) > 90
 
 
+NAMED = """unknown-key duplicate-key eps-zero eps-negative eps-nan eps-infinite eps-quoted eps-yes eps-base-60 eps-octal
+eps-null eps-vanishes unknown-dtype width-zero width-of-gain gain-missing gain-file-short gain-file-length
+gain-file-beyond alias-bomb tag two-documents empty not-utf8 eps-config-disagrees"""
+
+
+def test_what_was_asked_to_be_refused_by_name_has_a_pair() -> None:
+    """A directory, an unreadable file and a header of gigabytes cannot be stored: test_source.py, test_tensors.py."""
+    assert set(NAMED.split()) <= set(ERR)
+
+
 def test_the_files_they_point_to_are_what_the_script_makes(make_files: ModuleType) -> None:
     made = make_files.build()
     stored = {

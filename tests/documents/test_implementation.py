@@ -6,14 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from pydantic import Field
 
-from rmsaudit.documents import implementation
-from rmsaudit.documents.implementation import Implementation, Resolved, implementation_model, read_implementation
+from rmsaudit.documents.implementation import Implementation, Resolved, Stated, read_implementation
 from rmsaudit.errors import InputProblem
 from rmsaudit.semantics import variables
 from rmsaudit.semantics.resolve import resolve
-from rmsaudit.tolerance import Part
 
 HEAD = "schema: rmsaudit/implementation/1\nname: by hand\nkind: spec\n"
 GAIN = "gain: {file: gains.safetensors, tensor: layers.3.norm.weight}\n"  # bfloat16, 4 elements
@@ -156,25 +153,24 @@ def test_a_width_that_is_not_the_gains_is_refused_where_it_stands() -> None:
     assert read("norm: {width: 4}\n" + GAIN).resolved["width"] == Resolved(4, "declared at a.yaml:4:15")
 
 
-class _Command(Part):
-    """A section of a kind that is not there yet."""
+def test_another_kind_brings_a_section_of_its_own_name() -> None:
+    Path("a.yaml").write_text(HEAD.replace("spec", "command") + "norm: {width: 4}\ncommand: {argv: [./norm]}\n")
+    read = read_implementation(Path("a.yaml"), {})
+    assert (read.kind, read.section.argv) == ("command", ("./norm",))
+    Path("a.yaml").write_text(HEAD.replace("spec", "command") + "norm: {width: 4}\n")
+    with pytest.raises(InputProblem, match=r"^a\.yaml:3:7: kind command needs a section of that name; add it"):
+        read_implementation(Path("a.yaml"), {})
+    (said,) = problems("norm: {width: 4}\ncommand: {argv: [./norm]}\n")
+    assert said == "a.yaml:5:10: section command is for kind: command; remove it, or change the kind [section]"
 
-    argv: list[str] = Field(min_length=1)
 
-
-def test_another_kind_brings_a_section_of_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(implementation.KINDS, "command", _Command)
-    implementation_model.cache_clear()
-    try:
-        Path("a.yaml").write_text(HEAD.replace("spec", "command") + "norm: {width: 4}\ncommand: {argv: [./norm]}\n")
-        assert read_implementation(Path("a.yaml"), {}).kind == "command"
-        Path("a.yaml").write_text(HEAD.replace("spec", "command") + "norm: {width: 4}\n")
-        with pytest.raises(InputProblem, match=r"^a\.yaml:3:7: kind command needs a section of that name; add it"):
-            read_implementation(Path("a.yaml"), {})
-        (said,) = problems("norm: {width: 4}\ncommand: {argv: [./norm]}\n")
-        assert said == "a.yaml:5:10: section command is for kind: command; remove it, or change the kind [section]"
-    finally:
-        implementation_model.cache_clear()
+def test_what_the_thing_itself_states_stands_below_norm_and_is_kept() -> None:
+    Path("a.yaml").write_text(HEAD.replace("spec", "onnx") + "norm: {eps: 1e-6}\nonnx: {model: m.onnx}\n")
+    stated = {"eps": Stated(1e-5, "node rms"), "width": Stated(8, "the shape of x")}
+    read = read_implementation(Path("a.yaml"), {}, lambda section, folder: stated)
+    assert (read.spec.eps, read.spec.width) == (1e-6, 8)
+    assert read.resolved["width"].source == "the shape of x"
+    assert read.stated["eps"].value == 1e-5
 
 
 def test_reading_takes_no_numpy() -> None:

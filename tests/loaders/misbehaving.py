@@ -1,6 +1,10 @@
-"""Functions that go wrong, each in one way. Run by the tests in a process of their own; never imported by them."""
+"""Functions that go wrong, each in one way, and a few that do not. Run in processes of their own, never imported here.
+
+numpy is imported where it is used: most ways to go wrong need none, and each of them costs a process.
+"""
 
 import ctypes
+import json
 import os
 import signal
 import sys
@@ -8,11 +12,16 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
+calls = 0
 
 
 def honest(x, gain, eps):
+    import numpy as np
+
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.asarray(eps, x.dtype)) * gain
+
+
+# --- it does not come back -------------------------------------------------------------------------------------------
 
 
 def raises(x, gain, eps):
@@ -40,11 +49,13 @@ def raises_base(x, gain, eps):
     raise Strange("not even an Exception")
 
 
-def raises_once_in_a_row(x, gain, eps):
-    """Fails for width 5 alone."""
-    if x.shape[-1] == 5:
-        raise ValueError("not five")
-    return honest(x, gain, eps)
+def raises_in_a_library(x, gain, eps):
+    return json.loads("")
+
+
+def complains_and_raises(x, gain, eps):
+    print("kernel: error 700", file=sys.stderr)
+    raise RuntimeError("launch failed")
 
 
 def exits(x, gain, eps):
@@ -52,7 +63,7 @@ def exits(x, gain, eps):
 
 
 def exits_hard(x, gain, eps):
-    print("about to leave", file=sys.stderr)
+    os.write(2, b"about to leave\n")
     os._exit(3)
 
 
@@ -61,7 +72,6 @@ def exits_hard_with_zero(x, gain, eps):
 
 
 def segfaults(x, gain, eps):
-    print("about to read address 0", file=sys.stderr, flush=True)
     ctypes.string_at(0)
 
 
@@ -86,23 +96,165 @@ def sleeps(x, gain, eps):
     time.sleep(1000)
 
 
-def recurses(x, gain, eps):
-    return recurses(x, gain, eps)
+def holds_the_lock(x, gain, eps):
+    """Blocks in C without letting any other Python thread run."""
+    ctypes.PyDLL(None).pause()
 
 
-def floods(x, gain, eps):
-    megabyte = b"x" * (1 << 20)
-    for _ in range(1 << 10):
-        os.write(1, megabyte)
-    for _ in range(1 << 8):
-        os.write(2, megabyte)
-    os.write(2, b"\nthe last line\n")
-    return honest(x, gain, eps)
+def ignores_signals_and_sleeps(x, gain, eps):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(1000)
 
 
 def floods_for_ever(x, gain, eps):
     while True:
         os.write(1, b"x" * (1 << 20))
+
+
+def recurses(x, gain, eps):
+    return recurses(x, gain, eps)
+
+
+def takes_memory(x, gain, eps):
+    import numpy as np
+
+    kept = [np.ones(1 << 20) for _ in range(1 << 10)]
+    return honest(x, gain, eps) + 0 * len(kept)
+
+
+def closes_every_pipe(x, gain, eps):
+    os.closerange(3, 256)
+    return x
+
+
+def speaks_on_every_pipe(x, gain, eps):
+    for descriptor in range(3, 64):
+        try:
+            os.write(descriptor, b"\x05\x00\x00\x00hello")
+        except OSError:
+            pass
+    return x
+
+
+def wants_a_stream(x, gain, eps, stream):
+    return x
+
+
+# --- it comes back with something else -------------------------------------------------------------------------------
+
+
+def returns_none(x, gain, eps):
+    pass
+
+
+def returns_a_generator(x, gain, eps):
+    yield x
+
+
+def returns_a_number(x, gain, eps):
+    return 1.0
+
+
+def returns_a_list(x, gain, eps):
+    return [1.0, 2.0]
+
+
+def returns_a_tuple(x, gain, eps):
+    return x + 1, x
+
+
+def returns_one_short(x, gain, eps):
+    return honest(x, gain, eps)[:, :-1]
+
+
+def returns_complex(x, gain, eps):
+    import numpy as np
+
+    return honest(x, gain, eps).astype(np.complex64)
+
+
+def returns_integers(x, gain, eps):
+    import numpy as np
+
+    return honest(x, gain, eps).astype(np.int32)
+
+
+def returns_objects(x, gain, eps):
+    return honest(x, gain, eps).astype(object)
+
+
+def returns_longer_doubles(x, gain, eps):
+    import numpy as np
+
+    return honest(x, gain, eps).astype(np.longdouble)
+
+
+# --- it comes back, and something is worth a note --------------------------------------------------------------------
+
+
+def returns_nan(x, gain, eps):
+    import numpy as np
+
+    return np.full_like(x, np.nan)
+
+
+def returns_its_input(x, gain, eps):
+    return x[:]
+
+
+def returns_other_order(x, gain, eps):
+    import numpy as np
+
+    return np.asfortranarray(honest(x, gain, eps).astype(">f4"))
+
+
+def changes_its_input(x, gain, eps):
+    out = honest(x, gain, eps)
+    x *= 2
+    gain[0] = 7
+    return out
+
+
+def writes_into_the_holes(x, gain, eps):
+    if x.base is not None:
+        x.base[:, 1::2] = 0
+    return honest(x, gain, eps)
+
+
+def ignores_strides(x, gain, eps):
+    import numpy as np
+
+    memory = ctypes.cast(x.ctypes.data, ctypes.POINTER(ctypes.c_float))
+    return honest(np.ctypeslib.as_array(memory, (x.size,)).reshape(x.shape), gain, eps)
+
+
+def tells_its_layout(x, gain, eps):
+    import numpy as np
+
+    steps = tuple(stride // x.itemsize for stride in x.strides)
+    rows, width = x.shape
+    known = {(width, 1): 0, (1, rows): 1, (2 * width, 2): 2, (0, 1): 3}
+    return np.full(x.shape, known[steps], np.float32)
+
+
+def tells_its_eps(x, gain, eps):
+    import numpy as np
+
+    return np.full(x.shape, -1 if eps is None else eps, np.float64)
+
+
+def tells_its_dtypes(x, gain, eps):
+    if (x.dtype.name, gain.dtype.name) != ("bfloat16", "float16"):
+        raise TypeError(f"{x.dtype} {gain.dtype}")
+    return x
+
+
+def floods(x, gain, eps):
+    for _ in range(1 << 9):
+        os.write(1, b"x" * (1 << 20))
+    os.write(2, b"first\n" + b"y" * (1 << 20) + b"\nlast\n")
+    return honest(x, gain, eps)
 
 
 def talks_in_the_background(x, gain, eps):
@@ -114,115 +266,12 @@ def talks_in_the_background(x, gain, eps):
     return honest(x, gain, eps)
 
 
-def returns_none(x, gain, eps):
-    honest(x, gain, eps)
-
-
-def returns_a_generator(x, gain, eps):
-    yield from honest(x, gain, eps)
-
-
-def returns_a_tuple(x, gain, eps):
-    return honest(x, gain, eps), x
-
-
-def returns_one_short(x, gain, eps):
-    return honest(x, gain, eps)[:, :-1]
-
-
-def returns_complex(x, gain, eps):
-    return honest(x, gain, eps).astype(np.complex64)
-
-
-def returns_integers(x, gain, eps):
-    return honest(x, gain, eps).astype(np.int32)
-
-
-def returns_objects(x, gain, eps):
-    return honest(x, gain, eps).astype(object)
-
-
-def returns_longer_doubles(x, gain, eps):
-    return honest(x, gain, eps).astype(np.longdouble)
-
-
-def returns_nan(x, gain, eps):
-    return np.full_like(x, np.nan)
-
-
-def returns_its_input(x, gain, eps):
-    return x[:]
-
-
-def returns_big_endian(x, gain, eps):
-    return honest(x, gain, eps).astype(">f4")
-
-
-def changes_its_input(x, gain, eps):
-    out = honest(x, gain, eps)
-    x *= 2
-    gain[0] = 7
-    return out
-
-
-def writes_into_the_holes(x, gain, eps):
-    """Writes beyond what it was given, where that is a view of every second element."""
-    if x.base is not None:
-        x.base[:, 1::2] = 0
-    return honest(x, gain, eps)
-
-
-def ignores_strides(x, gain, eps):
-    """Reads the memory as if it were contiguous."""
-    flat = np.ctypeslib.as_array(ctypes.cast(x.ctypes.data, ctypes.POINTER(ctypes.c_float)), (x.size,))
-    return honest(flat.reshape(x.shape), gain, eps)
-
-
-def takes_memory(x, gain, eps):
-    kept = [np.ones(1 << 20) for _ in range(1 << 10)]
-    return honest(x, gain, eps) + 0 * len(kept)
-
-
-def closes_every_pipe(x, gain, eps):
-    os.closerange(3, 256)
-    return honest(x, gain, eps)
-
-
 def forks_and_both_return(x, gain, eps):
     os.fork()
     return honest(x, gain, eps)
 
 
-def speaks_on_every_pipe(x, gain, eps):
-    for descriptor in range(3, 64):
-        try:
-            os.write(descriptor, b"\x05\x00\x00\x00hello")
-        except OSError:
-            pass
-    return honest(x, gain, eps)
-
-
-def leaves_a_daemon(x, gain, eps):
-    """Forks twice, into a session of its own, as daemons do; `daemon.pid` is where its process id is written."""
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            os.closerange(0, 256)
-            Path("daemon.pid").write_text(str(os.getpid()))
-            time.sleep(1000)
-        os._exit(0)
-    while not (Path("daemon.pid").exists() and Path("daemon.pid").read_text()):
-        time.sleep(0.001)
-    return honest(x, gain, eps)
-
-
-def leaves_a_daemon_and_sleeps(x, gain, eps):
-    leaves_a_daemon(x, gain, eps)
-    time.sleep(1000)
-
-
-def changes_what_is_the_norm(x, gain, eps):
-    """Leaves the interpreter in a state in which little works."""
+def spoils_the_interpreter(x, gain, eps):
     sys.stdout.close()
     sys.stderr = None
     sys.setrecursionlimit(60)
@@ -231,16 +280,71 @@ def changes_what_is_the_norm(x, gain, eps):
     return honest(x, gain, eps)
 
 
-def swapped(x, eps, weight):
-    return honest(x, weight, eps)
+def leaves_a_daemon(x, gain, eps):
+    """Forks twice into a session of its own, as daemons do, and writes the process id to daemon.pid."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 256)
+            Path("daemon.tmp").write_text(str(os.getpid()))
+            Path("daemon.tmp").rename("daemon.pid")
+            time.sleep(1000)
+        os._exit(0)
+    while not Path("daemon.pid").exists():
+        time.sleep(0.001)
+    return x
+
+
+def leaves_a_daemon_and_dies(x, gain, eps):
+    leaves_a_daemon(x, gain, eps)
+    os.abort()
+
+
+def leaves_a_daemon_and_sleeps(x, gain, eps):
+    leaves_a_daemon(x, gain, eps)
+    time.sleep(1000)
+
+
+def acts_by_width(x, gain, eps):
+    """How many calls this process has seen, or a fault."""
+    import numpy as np
+
+    global calls
+    calls += 1
+    if x.shape[-1] == 2:
+        raise ValueError("two")
+    if x.shape[-1] == 3:
+        os._exit(1)
+    if x.shape[-1] == 4:
+        sys.exit()
+    return np.full_like(x, calls)
+
+
+# --- ways to be called -----------------------------------------------------------------------------------------------
 
 
 def only_x(x):
-    return honest(x, np.float32(1), 1e-6)
+    return x
 
 
-def wants_the_unknown(x, gain, eps, stream):
-    return honest(x, gain, eps)
+def other_order(x, epsilon, weight):
+    return honest(x, weight, epsilon)
+
+
+def by_name(x, *, gamma, eps=1e-5):
+    return honest(x, gamma, eps)
+
+
+def without_eps(x, weight, bias=None):
+    return honest(x, weight, 1e-6)
+
+
+def any_number(*operands):
+    return honest(*operands)
+
+
+def unknown_names(a, b, c):
+    return honest(a, b, c)
 
 
 def added(x, residual, weight, eps):
@@ -249,7 +353,9 @@ def added(x, residual, weight, eps):
 
 
 class Layer:
-    def __init__(self, width, *, eps=1e-6, bias=False):
+    def __init__(self, width, *, eps=1e-6):
+        import numpy as np
+
         self.eps = eps
         self.weight = np.ones(width, np.float32)
         self.inner = type("Inner", (), {})()

@@ -266,7 +266,7 @@ def test_a_hang_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_flood_is_read_and_forgotten(tmp_path: Path) -> None:
-    says = fails(shell(tmp_path, "head -c 200000000 /dev/zero | tr '\\0' x >&2; exit 4", timeout=60).observe(a_case()))
+    says = fails(shell(tmp_path, "head -c 50000000 /dev/zero | tr '\\0' x >&2; exit 4", timeout=60).observe(a_case()))
     assert "exit code 4" in says
     assert len(says) < 1000
 

@@ -15,12 +15,11 @@ from rmsaudit.loaders.onnx_graph import (
     Norm,
     UnclearModel,
     Value,
-    Wish,
     find_norms,
-    plan,
     shortest,
     vector_root,
 )
+from rmsaudit.loaders.onnx_plan import Wish, plan
 
 LINE = re.compile(r"(\w+) (.*) -> (.*?)(?: @(\S+))?((?: \w+=\S+)*)")
 TWO = Constant(dtype="float32", shape=(), element=2.0)
@@ -150,7 +149,7 @@ CHAINS = {
     "sum over n": f"Mul x x -> s; ReduceSum s -> t; Div t n64 -> m; {ROOT}Div x r -> n",
     "sum of squares times 1/n": f"ReduceSumSquare x -> t; Mul t inv64 -> m; {ROOT}Div x r -> n",
     "rounded inverse": f"Cast x -> f; Mul f f -> s; {MEAN}{ROOT}Reciprocal r -> i; Cast i -> h; Mul x h -> n",
-    "Identity about": f"Identity x -> f; Mul f f -> s; {MEAN}Identity m -> k; Add k eps -> a; Sqrt a -> r; Div f r -> n",
+    "Identity": f"Identity x -> f; Mul f f -> s; {MEAN}Identity m -> k; Add k eps -> a; Sqrt a -> r; Div f r -> n",
 }
 NUMBERS = {"half": 0.5, "minus_half": -0.5, "n64": 64.0, "inv64": 1 / 64, "root64": 8.0}
 HELD = {name: Constant(dtype="float32", shape=(1,), element=value) for name, value in NUMBERS.items()}
@@ -294,7 +293,8 @@ def test_several_norms_are_listed() -> None:
     with pytest.raises(UnclearModel) as unclear:
         plan(two_norms(), Wish())
     assert str(unclear.value) == (
-        "holds 2 norms; name one with `node:` or `output:`; it holds node 'first', output 'n' (RMSNormalization, eps 1e-05);"
+        "holds 2 norms; name one with `node:` or `output:`;"
+        " it holds node 'first', output 'n' (RMSNormalization, eps 1e-05);"
         " node 'second', output 'y' (RMSNormalization, eps 1e-06)"
     )
 

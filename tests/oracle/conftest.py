@@ -1,7 +1,7 @@
-"""An oracle that shares no code with the package: rationals of gmpy2, one root at 3000 bits, and its own rounding.
+"""A second oracle that shares no code with the package: gmpy2's rationals, one root at 3000 bits, its own rounding.
 
-It reads the fields of a spec by itself, element by element. 3000 bits decide whatever is not a tie by hundreds of bits to
-spare: what lies within 2^-2800 (relative) of a midpoint is taken for the tie that the test built.
+It reads the fields of a spec by itself, element by element. 3000 bits tell apart whatever is not a tie with hundreds of
+bits to spare: what lies within 2^-2800 (relative) of a midpoint is taken for the tie that a test built.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +14,9 @@ from gmpy2 import mpfr, mpq, mpz
 
 BITS = 3000
 NEARNESS = mpq(1, mpz(2) ** 2800)
+HALF = mpq(1, 2)
 
-FORMATS = {  # precision, least exponent, greatest finite value, overflow
+FORMATS = {  # precision, least exponent, greatest finite value, what overflow gives
     "float64": (53, -1022, (2 - mpq(1, 2**52)) * mpq(2) ** 1023, np.inf),
     "float32": (24, -126, (2 - mpq(1, 2**23)) * mpq(2) ** 127, np.inf),
     "float16": (11, -14, mpq(65504), np.inf),
@@ -24,8 +25,14 @@ FORMATS = {  # precision, least exponent, greatest finite value, overflow
     "float8_e5m2": (3, -14, mpq(57344), np.inf),
 }
 
+Number = Any  # a gmpy2 rational; its package has no types
 
-def round_rational(y: Any, word: str) -> float:
+
+def declared(value: Any) -> Number:
+    return mpq(repr(float(value)))
+
+
+def rounded(y: Number, word: str) -> float:
     """A nonzero rational in a format, ties to even."""
     precision, least, greatest, overflow = FORMATS[word]
     magnitude = abs(y)
@@ -35,13 +42,12 @@ def round_rational(y: Any, word: str) -> float:
     quantum = mpq(2) ** (max(exponent, least) - precision + 1)
     scaled = magnitude / quantum
     whole = scaled.numerator // scaled.denominator
-    excess = scaled - whole - mpq(1, 2)
+    excess = scaled - whole - HALF
     is_tie = abs(excess) <= NEARNESS * max(scaled, 1)
     if (whole % 2 == 1) if is_tie else excess > 0:
         whole += 1
-    rounded = whole * quantum
-    result = overflow if rounded > greatest else float(rounded)
-    return float(np.copysign(result, -1.0 if y < 0 else 1.0))
+    value = whole * quantum
+    return float(np.copysign(overflow if value > greatest else float(value), -1.0 if y < 0 else 1.0))
 
 
 def runs(spec: Any, rows: int, width: int) -> Iterator[list[tuple[int, int]]]:
@@ -54,96 +60,91 @@ def runs(spec: Any, rows: int, width: int) -> Iterator[list[tuple[int, int]]]:
     else:
         size = width // spec.groups
         for row in range(rows):
-            for group in range(spec.groups):
-                yield [(row, group * size + i) for i in range(size)]
+            for first in range(0, width, size):
+                yield [(row, first + i) for i in range(size)]
 
 
-def declared(value: Any) -> Any:
-    return mpq(repr(float(value)))
+def sign_class(value: float) -> np.float64:
+    """NaN, infinities and zeros as they are; ±1 for the rest, so that nothing over- or underflows."""
+    return np.float64(np.sign(value)) if value and np.isfinite(value) else np.float64(value)
 
 
 class Run:
-    """One group of elements: x, g, b, r as lists of float, already as stored."""
+    """Elements that are normalised together: x, gain, bias, residual as stored, and the spec."""
 
-    def __init__(self, spec: Any, x: list[float], g: list[float], b: list[float], r: list[float]) -> None:
-        self.spec, self.x, self.g, self.b, self.r = spec, x, g, b, r
-        self.n = len(x)
+    def __init__(self, spec: Any, operands: list[list[float]]) -> None:
+        self.spec = spec
+        self.x, self.gain, self.bias, self.residual = operands
+        self.n = len(self.x)
         width = spec.statistic_width
         self.k = self.n if width == "all" else int(self.n * width) if isinstance(width, float) else min(width, self.n)
         self.eps = mpq(0)
         if spec.eps_placement != "none":
             self.eps = max(declared(spec.eps), mpq(0) if spec.eps_min == "none" else declared(spec.eps_min))
+        self.offset = declared(spec.gain_offset)
+        self.gain_first = spec.gain_applied and spec.gain_position == "before_statistic"
+        self.gain_last = spec.gain_applied and not self.gain_first
+        self.values = [self.value(i) for i in range(self.n)]
 
     def answers(self, word: str) -> list[float]:
-        special = self.special()
-        if all(s is not None for s in special):
-            return [self.limit(s, word) for s in special]
-        y = self.real()
-        return [self.limit(y[i] if s is None else s, word) for i, s in enumerate(special)]
+        by_rule = self.by_rule()
+        real: list[Number] = [None] * self.n if None not in by_rule else self.real()
+        return [self.finish(y if rule is None else rule, word) for y, rule in zip(real, by_rule, strict=True)]
 
-    def limit(self, y: Any, word: str) -> float:
-        if self.spec.output_clamp != "none" and not (isinstance(y, float) and np.isnan(y)):
+    def finish(self, y: Any, word: str) -> float:
+        if y == 0 or (isinstance(y, float) and np.isnan(y)):
+            return float(y)
+        if self.spec.output_clamp != "none":
             edge = declared(self.spec.output_clamp)
-            if isinstance(y, float):
-                y = y if abs(y) <= edge else (edge if y > 0 else -edge)
-            else:
-                y = min(max(y, -edge), edge)
-        if isinstance(y, float):
-            if y == 0 or np.isnan(y):
-                return y
-            if np.isinf(y):
-                return float(np.copysign(FORMATS[word][3], y))
-            y = mpq(y)
-        return round_rational(y, word)
+            y = y if abs(y) <= edge else edge if y > 0 else -edge
+        if isinstance(y, float) and np.isinf(y):
+            return float(np.copysign(FORMATS[word][3], y))
+        return rounded(mpq(y), word)
 
-    def factor(self, i: int) -> Any:
-        if not self.spec.gain_applied:
-            return mpq(1)
-        return mpq(self.g[i]) + declared(self.spec.gain_offset)
+    # --- in real numbers
 
-    def values(self) -> list[Any]:
-        out = []
-        for i, x in enumerate(self.x):
-            v = mpq(x) if np.isfinite(x) else mpq(0)
-            if self.spec.input_clamp != "none":
-                edge = declared(self.spec.input_clamp)
-                v = (edge if x > 0 else -edge) if np.isinf(x) else min(max(v, -edge), edge)
-            if self.spec.gain_position == "before_statistic" and np.isfinite(self.g[i]):
-                v = v * self.factor(i)
-            if self.spec.residual == "add" and np.isfinite(self.r[i]):
-                v = v + mpq(self.r[i])
-            out.append(v)
-        return out
+    def factor(self, i: int) -> Number:
+        """Of a finite gain; 0 stands for others, which no real result depends on."""
+        return mpq(self.gain[i]) + self.offset if np.isfinite(self.gain[i]) else mpq(0)
 
-    def real(self) -> list[Any]:
-        """The outputs of finite operands; None where the divisor is 0."""
-        spec, v = self.spec, self.values()
+    def value(self, i: int) -> Number:
+        x = self.x[i]
+        v = mpq(x) if np.isfinite(x) else mpq(0)
+        if self.spec.input_clamp != "none":
+            edge = declared(self.spec.input_clamp)
+            v = min(max(v, -edge), edge) if not np.isinf(x) else edge if x > 0 else -edge
+        if self.gain_first:
+            v = v * self.factor(i)
+        if self.spec.residual == "add" and np.isfinite(self.residual[i]):
+            v = v + mpq(self.residual[i])
+        return v
+
+    def real(self) -> list[Number]:
+        """Every output, where the divisor is not 0; only those of finite operands mean anything."""
+        spec, v = self.spec, self.values
         if spec.prescale == "max_abs":
             largest = max(map(abs, v))
-            v = [value / largest for value in v] if largest else v
+            v = [value / largest for value in v]
         if spec.center:
             mean = sum(v) / self.n
             v = [value - mean for value in v]
-        root, eps = self.root(v[: self.k]), mpq(0)
-        if spec.eps_placement == "outside_sqrt":
-            eps = self.eps
-        out = []
-        for i, value in enumerate(v):
-            if spec.gain_position == "after_normalize" and np.isfinite(self.g[i]):
-                value = value * self.factor(i)
-            with gmpy2.context(precision=BITS, emin=-10**9, emax=10**9):
-                divisor = root + mpfr(eps)
-                y = mpfr(value) / divisor if divisor else mpfr(0)
-                if spec.post_scale == "sqrt_width":
-                    y = y * gmpy2.sqrt(mpfr(self.n))
-                elif spec.post_scale != "none":
-                    y = y * mpfr(declared(spec.post_scale))
-                exact = mpq(y)
-            out.append(exact + (mpq(self.b[i]) if spec.bias and np.isfinite(self.b[i]) else 0))
-        return out
+        with gmpy2.context(precision=BITS, emin=-(10**9), emax=10**9):
+            divisor = gmpy2.sqrt(mpfr(self.under_root(v[: self.k])))
+            if spec.eps_placement == "outside_sqrt":
+                divisor += mpfr(self.eps)
+            scale = mpfr(1)
+            if spec.post_scale != "none":
+                scale = gmpy2.sqrt(mpfr(self.n)) if spec.post_scale == "sqrt_width" else mpfr(declared(spec.post_scale))
+            return [self.output(i, mpfr(value) * scale / divisor) for i, value in enumerate(v)]
 
-    def root(self, entering: list[Any]) -> Any:
-        """The divisor but for an eps outside of it, at 3000 bits."""
+    def output(self, i: int, normalised: Number) -> Number:
+        y = mpq(normalised) * (self.factor(i) if self.gain_last else 1)
+        if not self.spec.bias or not np.isfinite(self.bias[i]):
+            return y
+        total = y + mpq(self.bias[i])
+        return total if abs(total) > NEARNESS * abs(y) else mpq(0)
+
+    def under_root(self, entering: list[Number]) -> Number:
         spec = self.spec
         if spec.statistic == "variance":
             mean = sum(entering) / self.k
@@ -157,107 +158,89 @@ class Run:
             total /= self.k
         if spec.eps_placement == "inside_sqrt":
             total += self.eps
-        if spec.eps_placement == "floor_rms":
-            total = max(total, self.eps**2)
-        with gmpy2.context(precision=BITS, emin=-10**9, emax=10**9):
-            return gmpy2.sqrt(mpfr(total))
+        return max(total, self.eps**2) if spec.eps_placement == "floor_rms" else total
 
-    def special(self) -> list[float | None]:
-        """What float64 itself says of NaN, inf and 0, each operation written out; None where the output is an ordinary number.
+    # --- by IEEE 754
 
-        Finite numbers are replaced by the signs of the exact ones, so that nothing over- or underflows.
-        """
-        spec = self.spec
-        exact = self.values()
+    def by_rule(self) -> list[float | None]:
+        """What the formula gives in IEEE arithmetic on the signs of its operands; None for an ordinary number."""
         with np.errstate(all="ignore"):
-            v = [np.float64(x) for x in self.x]
-            if spec.input_clamp != "none":
-                v = [np.clip(value, -1e300, 1e300) if declared(spec.input_clamp) else value * 0 for value in v]
-            f = [np.float64(1.0)] * self.n
-            if spec.gain_applied:
-                offset = np.float64(spec.gain_offset)
-                f = [np.float64(g) + offset if offset else np.float64(g) for g in self.g]
-                f = [self._sign(fi, self.factor(i)) if np.isfinite(fi) else fi for i, fi in enumerate(f)]
-            for i in range(self.n):
-                zero_like, finite = np.sign(v[i]) if v[i] else v[i], np.isfinite(v[i])
-                if spec.gain_position == "before_statistic":
-                    v[i] = (zero_like if finite else v[i]) * f[i]
-                    finite = np.isfinite(v[i])
-                    zero_like = v[i]
-                if spec.residual == "add":
-                    r = np.float64(self.r[i])
-                    v[i] = v[i] + r if not (finite and np.isfinite(r)) else (zero_like + r if not zero_like and not r else np.float64(0.0))
-                    if np.isfinite(v[i]) and exact[i]:
-                        v[i] = np.float64(1.0)
-                v[i] = self._sign(v[i], exact[i]) if np.isfinite(v[i]) else v[i]
-            return self._special(v, f, exact)
+            factors = [self.factor_class(i) for i in range(self.n)]
+            v = [self.value_class(i, factors[i]) for i in range(self.n)]
+            if self.spec.prescale == "max_abs":
+                largest = np.max(np.abs(v))
+                v = [value / largest for value in v]
+            if self.spec.center:
+                v = self.centred_classes(v)
+            divisor = np.sqrt(self.statistic_class(v[: self.k]))
+            return [self.output_class(i, v[i] / divisor * (factors[i] if self.gain_last else 1)) for i in range(self.n)]
 
-    @staticmethod
-    def _sign(zero_or_not: Any, exact: Any) -> Any:
-        if exact == 0:
-            return zero_or_not * np.float64(0.0) if zero_or_not else zero_or_not
-        return np.float64(1.0 if exact > 0 else -1.0)
+    def factor_class(self, i: int) -> np.float64:
+        gain = self.gain[i]
+        if not np.isfinite(gain) or not self.offset:
+            return sign_class(gain)
+        return np.float64(gmpy2.sign(self.factor(i)))
 
-    def _special(self, v: list[Any], f: list[Any], exact: list[Any]) -> list[float | None]:
-        spec = self.spec
-        if spec.prescale == "max_abs":
-            largest = np.float64(0.0)
-            for value in v:
-                largest = np.maximum(largest, abs(value))
-            v = [value / largest for value in v]
-        if spec.center:
-            if not all(np.isfinite(value) for value in v):
-                return [float("nan")] * self.n
-            mean = sum(exact) / self.n
-            v = [
-                np.float64(0.0 if e == mean and not (e == 0 and np.signbit(value) and any(exact + [not np.signbit(w) for w in v])) else -0.0 if e == mean else (1.0 if e > mean else -1.0))
-                for e, value in zip(exact, v, strict=True)
-            ]
-            exact = [e - mean for e in exact]
-        entering = v[: self.k]
+    def value_class(self, i: int, factor: np.float64) -> np.float64:
+        v = sign_class(self.x[i])
+        if self.spec.input_clamp != "none" and np.isinf(v):
+            v = np.sign(v)
+        if self.gain_first:
+            v = v * factor
+        if self.spec.residual != "add":
+            return v
+        residual = sign_class(self.residual[i])
+        if np.isfinite(v) and np.isfinite(residual) and (v or residual):
+            return np.float64(gmpy2.sign(self.values[i]))
+        return v + residual
+
+    def centred_classes(self, v: list[np.float64]) -> list[np.float64]:
+        if not np.isfinite(v).all():
+            return [np.float64(np.nan)] * self.n
+        mean = sum(self.values) / self.n
+        negative_zero = [value == 0 and np.signbit(value) for value in v]
+        mixed = not all(negative_zero)
+        zeros = [np.float64(-0.0 if mixed and mean == 0 and negative else 0.0) for negative in negative_zero]
+        return [
+            np.float64(gmpy2.sign(exact - mean)) if exact != mean else zero
+            for exact, zero in zip(self.values, zeros, strict=True)
+        ]
+
+    def statistic_class(self, v: list[np.float64]) -> np.float64:
         total = np.float64(0.0)
-        for value in entering:
+        for value in v:
             total = total + value * value
-        if spec.statistic == "variance":
+        if self.spec.statistic == "variance":
             if not np.isfinite(total):
-                total = np.float64("nan")
-            elif self.k and all(e == exact[0] for e in exact[: self.k]):
+                total = np.float64(np.nan)
+            elif len(set(self.values[: self.k])) == 1:
                 total = np.float64(0.0)
         if self.eps and total == 0:
             total = np.float64(1.0)
-        if self.k == 0 and spec.statistic != "sum_square":
-            total = np.float64("nan")
-        out: list[float | None] = []
-        for i, value in enumerate(v):
-            p = value / np.sqrt(total)
-            if spec.gain_position == "after_normalize":
-                p = p * f[i]
-            if spec.post_scale not in ("none", "sqrt_width"):
-                p = p * np.sign(np.float64(spec.post_scale))
-            b = np.float64(self.b[i])
-            ordinary = np.isfinite(p) and p != 0
-            if not spec.bias:
-                out.append(None if ordinary else float(p))
-            elif ordinary:
-                out.append(None if np.isfinite(b) else float(b))
-            else:
-                out.append(float(p + b))
-        return out
+        return total if self.k or self.spec.statistic == "sum_square" else np.float64(np.nan)
+
+    def output_class(self, i: int, product: np.float64) -> float | None:
+        scale = self.spec.post_scale
+        if scale not in ("none", "sqrt_width"):
+            product = product * np.sign(np.float64(scale))
+        if np.isfinite(product) and product != 0:
+            return float(self.bias[i]) if self.spec.bias and not np.isfinite(self.bias[i]) else None
+        return float(product + np.float64(self.bias[i]) if self.spec.bias else product)
 
 
-def independent(spec: Any, operands: dict[str, Any], word: str) -> np.ndarray:
-    """[rows, width] float64: what the outputs must be, in the values of `word`."""
-    x, r = operands["x"].astype(np.float64), operands["residual"].astype(np.float64)
-    g, b = operands["gain"].astype(np.float64).tolist(), operands["bias"].astype(np.float64).tolist()
+def independent(spec: Any, operands: dict[str, Any], word: str) -> Any:
+    """What the outputs must be: float64[rows, width], values of the format `word`."""
+    x, residual = operands["x"].astype(np.float64), operands["residual"].astype(np.float64)
+    gain, bias = operands["gain"].astype(np.float64).tolist(), operands["bias"].astype(np.float64).tolist()
     out = np.empty(x.shape)
     for places in runs(spec, *x.shape):
-        columns = [column for _, column in places]
-        run = Run(spec, [float(x[p]) for p in places], [g[c] for c in columns], [b[c] for c in columns], [float(r[p]) for p in places])
+        per_feature = [[values[column] for _, column in places] for values in (gain, bias)]
+        run = Run(spec, [[float(x[p]) for p in places], *per_feature, [float(residual[p]) for p in places]])
         for place, y in zip(places, run.answers(word), strict=True):
             out[place] = y
     return out
 
 
 @pytest.fixture(name="independent", scope="session")
-def _independent() -> Callable[[Any, dict[str, Any], str], np.ndarray]:
+def _independent() -> Callable[[Any, dict[str, Any], str], Any]:
     return independent

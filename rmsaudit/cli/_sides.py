@@ -1,0 +1,136 @@
+"""From an implementation file to a side that can be run, and to what the record says of it."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rmsaudit.audit import Party
+    from rmsaudit.documents.implementation import Implementation, Stated
+    from rmsaudit.loaders import Side
+    from rmsaudit.record import GainPlace, SideRecord
+    from rmsaudit.tolerance import Part
+
+
+def consent(allow_code: bool) -> bool:
+    """True where a person said that foreign code may run: by the flag, or by RMSAUDIT_ALLOW_CODE=1."""
+    import os
+
+    return allow_code or os.environ.get("RMSAUDIT_ALLOW_CODE") == "1"
+
+
+def look_into(section: "Part", folder: Path) -> "Mapping[str, Stated]":
+    """What an ONNX file states of its norm; the other kinds state nothing."""
+    from rmsaudit.documents.implementation import Stated
+    from rmsaudit.documents.sections import OnnxPart
+
+    if not isinstance(section, OnnxPart):
+        return {}
+    from rmsaudit.loaders import onnx
+
+    found = onnx.inspect(_onnx(section), folder).variables()
+    return {name: Stated(value, source) for name, (value, source) in found.items()}
+
+
+def party(read: "Implementation", allow_code: bool, stack: ExitStack) -> "Party":
+    """The side, ready to run; what it holds open is closed with `stack`.
+
+    Raises InputProblem without consent for kinds that run code.
+    """
+    from rmsaudit.audit import Party
+    from rmsaudit.loaders import safetensors
+
+    gain = None if read.gain is None else safetensors.load(read.gain.place)
+    side = _side(read, gain, allow_code)
+    if hasattr(side, "close"):
+        stack.callback(side.close)
+    return Party(side=side, describe=lambda: _described(read, side))
+
+
+def _side(read: "Implementation", gain: Any, allow_code: bool) -> "Side":
+    from rmsaudit.documents import sections
+    from rmsaudit.loaders.spec import Declared
+
+    known: dict[str, Any] = {"declared": read.declared, "spec": read.spec, "gain": gain}
+    home = read.path.parent
+    match read.section:
+        case sections.PythonPart() as section:
+            from rmsaudit.loaders import python
+
+            return python.load(_python(section), **known, home=home, allow_code=allow_code)
+        case sections.CommandPart() as section:
+            from rmsaudit.loaders import command
+
+            return command.load(command.CommandSection(**dict(section)), **known, home=home, allow_code=allow_code)
+        case sections.RecordedPart() as section:
+            from rmsaudit.loaders import recorded
+
+            sidecar = Path(section.sidecar) if section.sidecar else None
+            named = recorded.RecordedSection(file=Path(section.file), sidecar=sidecar)
+            return recorded.load(named, **known, home=home)
+        case sections.OnnxPart() as section:
+            from rmsaudit.loaders import onnx
+
+            wanted = _onnx(section)
+            return onnx.load(wanted, onnx.inspect(wanted, home), **known, home=home)
+    return Declared(**known)
+
+
+def _python(section: Any) -> Any:
+    from rmsaudit.loaders.python import PythonSection
+
+    interpreter = Path(section.interpreter) if section.interpreter else None
+    return PythonSection(**{**dict(section), "interpreter": interpreter})
+
+
+def _onnx(section: Any) -> Any:
+    from rmsaudit.loaders.onnx import OnnxSection
+
+    return OnnxSection(**{**dict(section), "model": Path(section.model)})
+
+
+def _described(read: "Implementation", side: "Side") -> "SideRecord":
+    from rmsaudit.record import Resolved, SideRecord
+
+    return SideRecord(
+        name=read.name,
+        kind=read.kind,
+        digest=read.digest,
+        gain=_gain_place(read),
+        section=_section(read),
+        code=dict(getattr(side, "digests", {})),
+        versions=dict(getattr(side, "versions", {})),
+        stated={name: Resolved(value=found.value, source=found.source) for name, found in read.stated.items()},
+        notes=_notes(side),
+        resolved={
+            name: Resolved(
+                value=value.value, source=f"{value.source} ({value.written})" if value.written else value.source
+            )
+            for name, value in read.resolved.items()
+        },
+    )
+
+
+def _section(read: "Implementation") -> dict[str, Any]:
+    """What the section says beyond its defaults, as plain values."""
+    if read.section is None:
+        return {}
+    written = read.section.model_dump(exclude_defaults=True)
+    return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in written.items()}
+
+
+def _notes(side: "Side") -> tuple[str, ...]:
+    """What is no fault and yet worth knowing, in sentences."""
+    notes = getattr(side, "notes", ())
+    if isinstance(notes, tuple) and all(isinstance(note, str) for note in notes):
+        return notes
+    return tuple(getattr(notes, "sentences", ()))
+
+
+def _gain_place(read: "Implementation") -> "GainPlace | None":
+    from rmsaudit.record import GainPlace
+
+    if read.gain is None:
+        return None
+    return GainPlace(tensor=read.gain.place.name, dtype=read.gain.place.dtype, digest=read.gain.digest)
