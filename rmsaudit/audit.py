@@ -314,15 +314,9 @@ def _ladder_and_findings(work: _Work, papers: Papers) -> tuple[tuple[Rung, ...],
         one = findings.finding(climbed, climbs, _declared_at(papers, planned.variable))
         if one is not None:
             found.append(one)
-    broken = [
-        findings.broken_belief(name, paper) for name, paper in zip(("reference", "candidate"), papers, strict=True)
-    ]
-    stated = [
-        findings.other_than_stated(name, paper) for name, paper in zip(("reference", "candidate"), papers, strict=True)
-    ]
     found.sort(key=lambda f: (-_largest_ulp(f, rungs), -f.explains))
-    first = [one for one in (*broken, *(each for side in stated for each in side)) if one is not None]
-    return tuple(rungs), (*first, *found)
+    beliefs = findings.of_the_side("reference", papers[0]) + findings.of_the_side("candidate", papers[1])
+    return tuple(rungs), (*beliefs, *found)
 
 
 def _largest_ulp(finding: Finding, rungs: list[Rung]) -> int:

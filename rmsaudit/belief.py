@@ -15,7 +15,7 @@ OTHER_ORDERS = ("pairwise", "sequential", "torch_cpu", "lanes:8", "lanes:128", "
 
 @dataclass
 class BeliefTally:
-    """What was seen of one side so far, by category: how far from its belief, and how far orders are from each other."""
+    """What was seen of one side so far, by category: how far from its belief, and how far orders are apart."""
 
     spec: NormSpec
     distance: dict[str, int] = field(default_factory=dict)

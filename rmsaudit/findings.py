@@ -164,8 +164,14 @@ def _count(number: int, one: str, many: str) -> str:
 # --- sides that run code ---------------------------------------------------------------------------------------------
 
 
-def broken_belief(side: SideName, paper: SideRecord) -> Finding | None:
-    """A side that does not compute what its `norm:` says; a finding by itself, whatever the other side does."""
+def of_the_side(side: SideName, paper: SideRecord) -> list[Finding]:
+    """What is to be said of one side by itself, whatever the other side does."""
+    broken = _broken_belief(side, paper)
+    return [*([broken] if broken else []), *_other_than_stated(side, paper)]
+
+
+def _broken_belief(side: SideName, paper: SideRecord) -> Finding | None:
+    """The finding that the side does not compute what its `norm:` says, or None."""
     belief = paper.belief
     if belief is None or belief.holds != "broken":
         return None
@@ -189,7 +195,7 @@ def broken_belief(side: SideName, paper: SideRecord) -> Finding | None:
     )
 
 
-def other_than_stated(side: SideName, paper: SideRecord) -> list[Finding]:
+def _other_than_stated(side: SideName, paper: SideRecord) -> list[Finding]:
     """Variables that the file declares otherwise than the thing itself states them."""
     return [
         Finding(
@@ -197,7 +203,10 @@ def other_than_stated(side: SideName, paper: SideRecord) -> list[Finding]:
             variable=name,
             reference_value=stated.value if side == "reference" else None,
             candidate_value=stated.value if side == "candidate" else None,
-            claim=f"The {side} is declared with {name} = {shown(paper.resolved[name].value)}, and states {shown(stated.value)}.",
+            claim=(
+                f"The {side} is declared with {name} = {shown(paper.resolved[name].value)},"
+                f" and states {shown(stated.value)}."
+            ),
             evidence=f"{stated.source}, against {paper.resolved[name].source}.",
             explains=0.0,
             declared_at=Pair(**{side: paper.resolved[name].source.removeprefix("declared at ")}),

@@ -1,11 +1,12 @@
 """From an implementation file to a side that can be run, and to what the record says of it."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmsaudit.audit import Party
     from rmsaudit.documents.implementation import Implementation, Stated
     from rmsaudit.loaders import Side

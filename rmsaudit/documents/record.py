@@ -65,7 +65,7 @@ def refuse_to_overwrite_a_decision(path: Path) -> None:
         raise InputProblem([Problem(path=str(path), says=says, kind="reviewed-record")])
 
 
-class _Dumper(_SafeDumper):
+class _Dumper(_SafeDumper):  # type: ignore[misc]  # one of two classes, chosen by what the wheel has
     """PyYAML's safe dumper, in C where the wheel has it, with our numbers and strings."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  a record repeats values, it has no references

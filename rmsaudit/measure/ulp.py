@@ -17,7 +17,8 @@ def ulp_distance(reference: Array, candidate: Array) -> Array:
     What overflows there counts as one step beyond the largest value. Where either is NaN the number has no meaning.
     """
     unit = coarser(word_of(reference), word_of(candidate))
-    reference_bits, candidate_bits = (bits(round_to(side, unit)) for side in (reference, candidate))
+    with np.errstate(over="ignore", invalid="ignore"):
+        reference_bits, candidate_bits = (bits(round_to(side, unit)) for side in (reference, candidate))
     sign = reference_bits.dtype.type(1 << (FORMATS[unit].bits - 1))
     one, other = reference_bits & ~sign, candidate_bits & ~sign
     apart = np.maximum(one, other) - np.minimum(one, other)  # of one sign; unsigned, so that nothing overflows

@@ -74,7 +74,8 @@ class Arithmetic:
         return np.minimum(np.maximum(values, -edge), edge)
 
     def largest_magnitude(self, values: Array) -> Array:
-        return np.max(np.abs(values), axis=-1, keepdims=True)
+        largest: Array = np.max(np.abs(values), axis=-1, keepdims=True)
+        return largest
 
     def zero_to_one(self, values: Array) -> Array:
         """Zeros replaced by ones, so that they can divide."""

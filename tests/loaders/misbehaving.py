@@ -3,6 +3,7 @@
 numpy is imported where it is used: most ways to go wrong need none, and each of them costs a process.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -11,8 +12,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-
-calls = 0
 
 
 def honest(x, gain, eps):
@@ -54,7 +53,7 @@ def raises_in_a_library(x, gain, eps):
 
 
 def complains_and_raises(x, gain, eps):
-    print("kernel: error 700", file=sys.stderr)
+    sys.stderr.write("kernel: error 700\n")
     raise RuntimeError("launch failed")
 
 
@@ -130,10 +129,8 @@ def closes_every_pipe(x, gain, eps):
 
 def speaks_on_every_pipe(x, gain, eps):
     for descriptor in range(3, 64):
-        try:
+        with contextlib.suppress(OSError):
             os.write(descriptor, b"\x05\x00\x00\x00hello")
-        except OSError:
-            pass
     return x
 
 
@@ -306,18 +303,15 @@ def leaves_a_daemon_and_sleeps(x, gain, eps):
 
 
 def acts_by_width(x, gain, eps):
-    """How many calls this process has seen, or a fault."""
-    import numpy as np
-
-    global calls
-    calls += 1
+    with open("pids", "a") as seen:
+        seen.write(f"{os.getpid()}\n")
     if x.shape[-1] == 2:
         raise ValueError("two")
     if x.shape[-1] == 3:
         os._exit(1)
     if x.shape[-1] == 4:
         sys.exit()
-    return np.full_like(x, calls)
+    return x
 
 
 # --- ways to be called -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The measures by hand: one element after the other, in Python numbers and fractions, sharing no code with the package."""
+"""The measures by hand: element after element in Python numbers and fractions, sharing no code with the package."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -59,12 +59,12 @@ def test_a_zero_reference_stands_for_every_smaller_error() -> None:
 
 
 def test_quotients_that_round_alike_are_told_apart() -> None:
-    """fl(1/3) stands for both; the second is larger by 2^-54/9 of its size, so the first does not stand for it."""
-    third, more = element(3.0, 4.0), element(3.0 * 2**-10 - 2.0**-61, 3.0 * 2**-10 - 2.0**-61 + 2.0**-10, 1)
-    assert third.abs_error / 3.0 == more.abs_error / more.reference
-    assert exceeds(more.point, third.point)
-    assert frontier([third, more]) == (third, more)
-    assert larger_quotient(third, more) is more
+    """(n − 4)/(n − 2) and (n − 3)/(n − 1) with n = 2^53 both round to 1 − 2^-52; the second is larger."""
+    large, small = element(2.0**53 - 2, 2.0), element((2.0**53 - 1) / 4, 0.5, 1)
+    assert large.abs_error / large.reference == small.abs_error / small.reference
+    assert exceeds(small.point, large.point)
+    assert frontier([large, small]) == (large, small)
+    assert larger_quotient(large, small) is small
 
 
 def test_the_larger_error_wins_among_equal_quotients() -> None:

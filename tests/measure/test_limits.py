@@ -24,7 +24,7 @@ def test_a_bound_that_float64_cannot_hold_is_not_rounded() -> None:
     assert limit.allows(Point(1.0, 1.0))
     assert not limit.allows(Point(1.0, nextafter(1.0, inf)))  # 1 + 2^-60 rounds to 1, and 1 + 2^-52 is more
     tenth = Limit(rule="sum", rtol=0.1)  # 0.1 is a little more than 1/10 in float64, and 0.1 · 3 rounds up further
-    assert 0.1 * 3 > Fraction(0.1) * 3
+    assert Fraction(0.1 * 3) > 3 * Fraction(0.1)
     assert not tenth.allows(Point(3.0, 0.1 * 3))
 
 
