@@ -43,7 +43,7 @@ PROGRAM = Path(__file__).absolute().with_name("worker.py")
 KEPT_BYTES = 4096  # of the start, and of the end, of each stream
 CHUNK_BYTES = 1 << 18
 HEADER_BYTES = 1 << 20  # no honest header comes near
-GRACE_SECONDS = 0.25  # past its limit, a worker may still say where it is
+GRACE_SECONDS = 0.5  # past its limit, a worker may still say where it is
 ENDING_SECONDS = 15.0  # a little more than the supervisor gives a family to die
 LOADING_SECONDS = 60.0  # importing a framework takes seconds, whatever the limit of a call is
 

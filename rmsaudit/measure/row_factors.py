@@ -16,6 +16,8 @@ _MAX = np.finfo(np.float64).max
 def row_factors(reference: Array, candidate: Array, *, case: str = "", first_row: int = 0) -> RowFactors:
     """Of [rows, width] each. Of wide rows some columns are looked at, in runs, so that no pattern over lanes hides."""
     rows = reference.shape[0]
+    if not reference.size:
+        return RowFactors(rows=rows)
     keys = _keys(case, first_row, rows)
     chosen = np.sort(np.argpartition(keys, ROWS_KEPT)[:ROWS_KEPT]) if rows > ROWS_KEPT else np.arange(rows)
     medians, spreads = _medians(*(_picked(side, chosen) for side in (reference, candidate)))

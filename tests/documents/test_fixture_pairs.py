@@ -5,7 +5,9 @@ from types import ModuleType
 
 import pytest
 
+from rmsaudit import categories
 from rmsaudit.documents.implementation import read_implementation
+from rmsaudit.documents.tolerance import read_tolerance
 from rmsaudit.errors import InputProblem
 
 IMPLEMENTATIONS = Path(__file__).parents[2] / "fixtures" / "implementations"
@@ -31,7 +33,23 @@ def test_err_says_what_stands_beside_it(name: str) -> None:
     assert f"{caught.value}\n" == said
 
 
+TOLERANCES = Path(__file__).parents[2] / "fixtures" / "tolerances"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (TOLERANCES / "ok").glob("*.yaml")))
+def test_an_ok_tolerance_is_silent(name: str) -> None:
+    read_tolerance(Path(f"tolerances/ok/{name}.yaml"), categories.names())
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (TOLERANCES / "err").glob("*.yaml")))
+def test_an_err_tolerance_says_what_stands_beside_it(name: str) -> None:
+    with pytest.raises(InputProblem) as caught:
+        read_tolerance(Path(f"tolerances/err/{name}.yaml"), categories.names())
+    assert f"{caught.value}\n" == Path(f"tolerances/err/{name}.out").read_text(encoding="utf-8")
+
+
 def test_every_pair_is_whole() -> None:
+    assert len(list((TOLERANCES / "err").glob("*.out"))) == len(list((TOLERANCES / "err").glob("*.yaml"))) > 20
     assert sorted(path.stem for path in (IMPLEMENTATIONS / "err").glob("*.out")) == ERR
     assert len(OK) > 10
     assert len(ERR) > 90

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 from rmsaudit.documents import preset, schema
 from rmsaudit.documents.implementation import implementation_model
 from rmsaudit.documents.preset import preset_model
+from rmsaudit.documents.record import to_text
 from rmsaudit.documents.scalars import plain_value
 from rmsaudit.documents.source import parse
 from rmsaudit.semantics import variables
@@ -85,14 +85,23 @@ def test_the_schemas_are_valid_and_describe_every_variable() -> None:
                for v in variables().values() if v.default is not None)  # fmt: skip
 
 
-def test_the_entry_writes_compares_and_says_what_is_stale(tmp_path: Path) -> None:
-    run = CliRunner()
-    assert run.invoke(schema.main, [str(tmp_path), "--check"]).exit_code == 1
-    assert run.invoke(schema.main, [str(tmp_path)]).exit_code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(schema.schemas())
-    assert run.invoke(schema.main, [str(tmp_path), "--check"]).output == ""
-    stale = tmp_path / "preset.schema.json"
-    stale.write_text("{}")
-    result = run.invoke(schema.main, [str(tmp_path), "--check"])
-    assert (result.exit_code, result.output) == (1, f"{stale}: differs from the models; run without --check\n")
-    assert stale.read_text() == "{}"
+TOLERANCE = Draft202012Validator(json.loads(schema.schemas()["tolerance.schema.json"]))
+RECORD = Draft202012Validator(json.loads(schema.schemas()["record.schema.json"]))
+UNSEEN = {"below-resolution", "waiver-date", "tie", "tie-of-two-keys", "unknown-category", "unknown-dtype", "waiver-variable"}
+"""Refusals that a schema cannot know: rows against each other, words of the program, the format of a date."""
+
+
+@pytest.mark.parametrize("path", sorted((FIXTURES / "tolerances" / "ok").glob("*.yaml")), ids=lambda path: path.stem)
+def test_tolerances_that_are_read_satisfy_the_schema(path: Path) -> None:
+    assert [error.message for error in TOLERANCE.iter_errors(value_of(path.read_bytes()))] == []
+
+
+@pytest.mark.parametrize("path", sorted((FIXTURES / "tolerances" / "err").glob("*.yaml")), ids=lambda path: path.stem)
+def test_tolerances_that_are_refused_fail_the_schema_where_it_can_know(path: Path) -> None:
+    assert TOLERANCE.is_valid(value_of(path.read_bytes())) == (path.stem in UNSEEN)
+
+
+def test_a_written_record_satisfies_the_schema(record: Any, category: Any, rung: Any) -> None:
+    written = to_text(record({"near-eps": category(max_ulp=5), "zero": category()}, ladder=(rung(),)))
+    assert [error.message for error in RECORD.iter_errors(value_of(written))] == []
+    assert not RECORD.is_valid(value_of(written.replace("outcome: not_judged", "outcome: fine")))

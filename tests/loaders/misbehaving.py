@@ -303,7 +303,7 @@ def leaves_a_daemon_and_sleeps(x, gain, eps):
 
 
 def acts_by_width(x, gain, eps):
-    with open("pids", "a") as seen:
+    with Path("pids").open("a") as seen:
         seen.write(f"{os.getpid()}\n")
     if x.shape[-1] == 2:
         raise ValueError("two")

@@ -73,14 +73,16 @@ def _classes(values: list[float]) -> tuple[int, int, int]:
 def _frontier(first: dict[tuple[float, float], int]) -> list[int]:
     """Places of the points that no other equals or exceeds in both d and d/|reference|, by falling d."""
     kept: list[int] = []
-    highest = Fraction(-1)
+    highest, lowest = Fraction(-1), 0.0
     for d, magnitude in sorted(first, key=lambda point: (-point[0], point[1])):
-        quotient = Fraction(d) / Fraction(magnitude) if magnitude else None
-        if quotient is None or quotient > highest:
+        if magnitude == 0:  # an infinite quotient: nothing after it exceeds that
+            return [*kept, first[d, magnitude]]
+        if d < magnitude * lowest:  # certainly below, and cheaper to see than by fractions
+            continue
+        quotient = Fraction(d) / Fraction(magnitude)
+        if quotient > highest:
             kept.append(first[d, magnitude])
-        if quotient is None:
-            break
-        highest = max(highest, quotient)
+            highest, lowest = quotient, float(quotient) * (1 - 1e-12) if quotient < 1e300 else 0.0
     return kept
 
 

@@ -1,0 +1,275 @@
+"""kind: python with torch and transformers: what crosses the process border is what a direct call gives, bit for bit."""
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.models.llama import modeling_llama
+
+from rmsaudit.arrays import Array, bits, bits_of, dtype_of, round_to
+from rmsaudit.case import Case
+from rmsaudit.formats import FORMATS
+from rmsaudit.loaders import Failed
+from rmsaudit.loaders.python import PythonSection, PythonSide, Returned, load
+from rmsaudit.semantics.resolve import resolve
+
+pytestmark = pytest.mark.frameworks
+
+WIDTH = 64
+EPS = 1e-5
+DTYPES = [("float32", "float32"), ("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32")]
+
+CODE = """
+import torch
+import torch.nn.functional as F
+
+def norm(x, gain, eps):
+    return F.rms_norm(x, (x.shape[-1],), gain, eps)
+
+def same(x):
+    return x
+
+def tells(x, gain):
+    facts = [torch.get_num_threads(), torch.is_grad_enabled(), gain.requires_grad, x.data_ptr() % 64]
+    return torch.tensor(facts + [0] * (x.shape[1] - 4), dtype=torch.float32).expand(x.shape)
+
+def doubles_in_place(x):
+    return x.mul_(2)
+
+def complex_numbers(x):
+    return x.to(torch.complex64)
+
+def a_numpy_array(x):
+    return x.numpy()
+
+def takes_memory(x):
+    return x + torch.ones(1 << 30).sum()
+
+def fails(x):
+    return x @ x
+
+def from_dlpack(x, gain, eps):
+    return norm(torch.from_dlpack(x), torch.from_dlpack(gain), eps)
+"""
+
+
+def normal(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+CASE = Case(
+    category="ordinary",
+    label="",
+    x=normal(1, 6, WIDTH),
+    gain=normal(2, WIDTH),
+    bias=normal(3, WIDTH),
+    residual=normal(4, 6, WIDTH),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("declared")
+    (folder / "kernels.py").write_text(CODE)
+    return folder
+
+
+def a_side(home: Path, **section: Any) -> PythonSide:
+    declared = {"width": WIDTH, "eps": EPS}
+    section = {"arrays": "torch", **section}
+    spec = resolve(declared)
+    return load(PythonSection(**section), declared=declared, spec=spec, gain=None, home=home, allow_code=True)
+
+
+def returned(side: PythonSide, input_dtype: str = "float32", gain_dtype: str = "float32", **options: Any) -> Returned:
+    """One call on CASE, or on options["case"], in these dtypes."""
+    side.spec = replace(side.spec, input_dtype=input_dtype, gain_dtype=gain_dtype)
+    got = side.call(options.pop("case", CASE), **options)
+    assert isinstance(got, Returned), got
+    return got
+
+
+def says(side: PythonSide) -> str:
+    with side:
+        failed = side.observe(CASE)
+    assert isinstance(failed, Failed), failed
+    return failed.says
+
+
+def tensor(array: Array, dtype: str) -> torch.Tensor:
+    return torch.from_numpy(array).to(getattr(torch, dtype))
+
+
+def assert_same(output: Array, direct: torch.Tensor) -> None:
+    """Equal dtype and bits."""
+    assert str(direct.dtype) == f"torch.{output.dtype.name}"
+    as_bits = direct.detach().contiguous().view(getattr(torch, f"uint{8 * direct.element_size()}"))
+    np.testing.assert_array_equal(bits(output), as_bits.numpy())
+
+
+@pytest.fixture(scope="module")
+def echo(home: Path) -> Iterator[PythonSide]:
+    with a_side(home, function="kernels.py:same") as side:
+        yield side
+
+
+@pytest.mark.parametrize("word", FORMATS)
+def test_every_bit_pattern_comes_back_in_every_layout(word: str, echo: PythonSide) -> None:
+    size = FORMATS[word].bits
+    patterns = (
+        np.arange(1 << size, dtype=bits_of(word))
+        if size <= 16
+        else np.random.default_rng(6).integers(0, 1 << size, 1 << 14, dtype=bits_of(word))
+    )
+    x = patterns.view(dtype_of(word)).reshape(-1, 32)
+    case = replace(CASE, x=x)
+    for layout in ("contiguous", "transposed", "strided"):
+        got = returned(echo, word, case=case, layout=layout)
+        assert got.output.dtype == x.dtype
+        np.testing.assert_array_equal(bits(got.output), bits(x))
+        assert got.shares == ("x",)  # so no copy was made on the way to the function
+    spread = returned(echo, word, case=case, layout="broadcast").output
+    np.testing.assert_array_equal(bits(spread), np.broadcast_to(bits(x)[:1], x.shape))
+
+
+@pytest.mark.parametrize("target", ["kernels.py:norm", "torch.nn.functional:rms_norm"])
+def test_functional_rms_norm(target: str, home: Path) -> None:
+    with a_side(home, function=target) as side:
+        for input_dtype, gain_dtype in DTYPES:
+            x, gain = tensor(CASE.x, input_dtype), tensor(CASE.gain, gain_dtype)
+            direct = torch.nn.functional.rms_norm(x, (WIDTH,), gain, EPS)
+            assert_same(returned(side, input_dtype, gain_dtype).output, direct)
+    assert side.versions["torch"] == torch.__version__
+    if target.startswith("torch"):
+        assert side.notes.called == "rms_norm(x, normalized_shape=[width], weight=gain, eps=eps)"
+
+
+@pytest.mark.parametrize("init", [("$width", "$eps"), {"normalized_shape": ["$width"], "eps": "$eps"}])
+def test_torchs_layer(init: Any, home: Path) -> None:
+    with a_side(home, module="torch.nn:RMSNorm", init=init, gain="weight") as side:
+        for input_dtype, gain_dtype in DTYPES:
+            layer = torch.nn.RMSNorm(WIDTH, EPS)
+            layer.weight.data = tensor(CASE.gain, gain_dtype)
+            with torch.no_grad():
+                direct = layer(tensor(CASE.x, input_dtype))
+            assert_same(returned(side, input_dtype, gain_dtype).output, direct)
+            assert_same(returned(side, input_dtype, gain_dtype).output, direct)  # nothing stays from the first call
+
+
+def test_transformers_layer(home: Path) -> None:
+    target = f"{modeling_llama.__name__}:LlamaRMSNorm"
+    with a_side(home, module=target, init=("$width", "$eps"), gain="weight") as side:
+        for input_dtype, gain_dtype in DTYPES:
+            layer = modeling_llama.LlamaRMSNorm(WIDTH, EPS)
+            layer.weight.data = tensor(CASE.gain, gain_dtype)
+            with torch.no_grad():
+                direct = layer(tensor(CASE.x, input_dtype))
+            assert_same(returned(side, input_dtype, gain_dtype).output, direct)
+    assert side.versions["transformers"] == transformers.__version__
+    source = Path(modeling_llama.__file__).read_bytes()
+    assert side.digests == {modeling_llama.__name__: hashlib.sha256(source).hexdigest()}
+
+
+def test_dlpack_carries_bfloat16(home: Path) -> None:
+    with a_side(home, function="kernels.py:from_dlpack", arrays="dlpack") as side:
+        x, gain = tensor(CASE.x, "bfloat16"), tensor(CASE.gain, "bfloat16")
+        direct = torch.nn.functional.rms_norm(x, (WIDTH,), gain, EPS)
+        for layout in ("contiguous", "transposed", "strided"):
+            got = returned(side, "bfloat16", "bfloat16", layout=layout)
+            np.testing.assert_allclose(
+                got.output.astype(np.float32),
+                direct.to(torch.float32).numpy(),
+                rtol=2**-7,  # one ulp of bfloat16: another layout may add in another order
+            )
+
+
+def test_the_circumstances_of_a_call(home: Path) -> None:
+    """Threads as asked for, no gradients, memory as aligned as torch's own."""
+    with a_side(home, function="kernels.py:tells") as side:
+        default = torch.get_num_threads()
+        for threads, in_force in ((None, default), (1, 1), (2, 2), (None, default)):
+            got = returned(side, threads=threads)
+            assert (got.threads, *got.output[0, :4]) == (in_force, in_force, 0, 0, 0)
+    assert side.threads == default
+
+
+def test_in_place_work_is_noted_and_does_no_harm(home: Path) -> None:
+    digest = CASE.digest()
+    with a_side(home, function="kernels.py:doubles_in_place") as side:
+        for _ in range(2):
+            got = returned(side)
+            np.testing.assert_array_equal(got.output, 2 * CASE.x)
+            assert (got.changed, got.shares) == (("x",), ("x",))
+    assert CASE.digest() == digest
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        (
+            {"function": "kernels.py:complex_numbers"},
+            "kernels.py:complex_numbers returned complex64; what is compared is one of",
+        ),
+        (
+            {"function": "kernels.py:a_numpy_array"},
+            "kernels.py:a_numpy_array returned a numpy.ndarray, not an array of torch",
+        ),
+        (
+            {"function": "kernels.py:fails"},
+            "kernels.py:fails raised RuntimeError: mat1 and mat2 shapes cannot be multiplied",
+        ),
+        ({"module": "torch.nn:RMSNrm"}, "torch.nn:RMSNrm does not exist: torch.nn has no RMSNrm; did you mean RMSNorm"),
+        (
+            {"module": "torch.nn:RMSNorm", "init": ("$width",), "gain": "gamma"},
+            "torch.nn:RMSNorm has no parameter gamma; there are weight",
+        ),
+        ({"function": "torch:rms_norm"}, "torch:rms_norm cannot be called as rms_norm(x, gain, eps): "),
+    ],
+)
+def test_faults_are_told(section: dict[str, Any], told: str, home: Path) -> None:
+    assert says(a_side(home, **section)).startswith(told)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device here")
+def test_a_device_that_is_not_there(home: Path) -> None:
+    told = says(a_side(home, function="kernels.py:same", device="cuda:0"))
+    assert told.startswith("kernels.py:same cannot use device: cuda:0: ")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux applies the limit")
+def test_a_memory_limit_that_leaves_torch_room_to_work(home: Path) -> None:
+    with a_side(home, function="kernels.py:norm", memory_mib=1024) as side:
+        returned(side)
+    told = says(a_side(home, function="kernels.py:takes_memory", memory_mib=1024))
+    assert told.startswith("kernels.py:takes_memory raised RuntimeError: ")
+    assert told.endswith("; its limit is memory_mib: 1024")
+
+
+def test_an_environment_with_torch_and_neither_rmsaudit_nor_numpy(home: Path) -> None:
+    site = Path(torch.__file__).parents[1]
+    packages = home / "packages"
+    packages.mkdir()
+    for entry in site.iterdir():
+        if not entry.name.startswith(("numpy", "rmsaudit", "__editable__")) and entry.suffix != ".pth":
+            (packages / entry.name).symlink_to(entry)
+    python = home / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}" exec "{sys.executable}" -S "$@"\n')
+    python.chmod(0o755)
+    (home / "bare.py").write_text(
+        "import importlib.util\n"
+        "def norm(x):\n"
+        "    found = [name for name in ('rmsaudit', 'numpy') if importlib.util.find_spec(name)]\n"
+        "    assert not found, found\n"
+        "    return x\n"
+    )
+    with a_side(home, function="bare.py:norm", interpreter=Path("python")) as side:
+        got = returned(side, "float8_e4m3fn")
+    np.testing.assert_array_equal(bits(got.output), bits(round_to(CASE.x, "float8_e4m3fn")))
+    assert "numpy" not in side.versions
