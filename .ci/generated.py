@@ -3,8 +3,9 @@
     python .ci/generated.py            rewrite
     python .ci/generated.py --check    compare; exit 1 and name the files that are stale
 
-In Markdown, `<!-- table: NAME -->` … `<!-- end -->` holds a generated table, and a ```console block whose first line begins
-with `$ ` holds a command and, below it, exactly what it prints. Commands run in the top folder.
+In Markdown, `<!-- table: NAME -->` … `<!-- end -->` holds a generated table, and a ```console block whose first line
+begins with `$ ` holds a command and, below it, exactly what it prints (its first lines, after `| head -N`). Commands run
+in the top folder.
 """
 
 import io
@@ -18,7 +19,8 @@ from tempfile import TemporaryDirectory
 
 TOP = Path(__file__).parent.parent
 TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-CONSOLE = re.compile(r"(```console\n)(\$ [^\n]*(?:\\\n[^\n]*)*\n)(.*?)(```)", re.DOTALL)
+CONSOLE = re.compile(r"(```console\n)(\$ (?:[^\n]*\\\n)*[^\n]*\n)(.*?)(```)", re.DOTALL)
+HEAD = re.compile(r" \| head -(\d+)\s*$")
 
 
 def variables() -> Iterator[tuple[str, ...]]:
@@ -77,17 +79,21 @@ def table(name: str) -> str:
 
 
 def output_of(command: str) -> str:
-    """What a command shown in the docs prints. `rmsaudit` runs in this process; `pip install` and `&&` are passed over."""
+    """What a command shown in the docs prints. `rmsaudit` runs in this process; anything else is passed over."""
     from rmsaudit.cli import run
 
     printed = io.StringIO()
+    shortened = HEAD.search(command)
+    command = HEAD.sub("", command)
     for part in command.replace("\\\n", " ").split("&&"):
         words = shlex.split(part, comments=True)
         if words[:1] != ["rmsaudit"]:
             continue
         with TemporaryDirectory() as folder, redirect_stdout(printed), redirect_stderr(printed):
-            run([str(Path(folder) / w) if before == "--out" else w for before, w in zip(["", *words[1:]], words[1:])])
-    return printed.getvalue()
+            previous = ["", *words[1:-1]]
+            run([str(Path(folder) / w) if p == "--out" else w for p, w in zip(previous, words[1:], strict=True)])
+    lines = printed.getvalue().splitlines(keepends=True)
+    return "".join(lines[: int(shortened[1])] if shortened else lines)
 
 
 def fresh(text: str) -> str:
@@ -107,6 +113,7 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> int:
+    """Rewrites what is stale, or names it; the exit code."""
     check = "--check" in sys.argv[1:]
     stale = [path for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale:

@@ -2,8 +2,8 @@
 
     python benchmarks/run.py [--repeat 7]
 
-torch and mpmath are peers to compare with (`pip install torch mpmath`); without one, its lines say so. Both sides of a ratio
-are run in turn, and the medians are compared, so that a machine that slows down slows both. Nothing here is a test.
+torch and mpmath are peers to compare with (`pip install torch mpmath`); without one, its lines say so. Both sides of a
+ratio are run in turn, and the medians are compared, so that a machine that slows down slows both. Nothing here is a test.
 """
 
 import argparse
@@ -38,10 +38,12 @@ class Line:
             return f"| {self.what} | peer not installed | | | {self.reach} |"
         ratio = self.theirs / self.ours if self.faster_is_more else self.ours / self.theirs
         unit = "times as fast" if self.faster_is_more else "of its time"
-        return f"| {self.what} | {1000 * self.ours:.4g} ms | {1000 * self.theirs:.4g} ms | {ratio:.3g} {unit} | {self.reach} |"
+        times = f"{1000 * self.ours:.4g} ms | {1000 * self.theirs:.4g} ms"
+        return f"| {self.what} | {times} | {ratio:.3g} {unit} | {self.reach} |"
 
 
 def main() -> None:
+    """Runs every benchmark and prints one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=7)
     repeat = parser.parse_args().repeat
@@ -136,7 +138,7 @@ def measures(repeat: int) -> list[Line]:
     reference = draw.standard_normal((WIDTH, WIDTH), dtype=np.float32)
     everywhere = reference * np.float32(1 + 2**-20)
     few = reference.copy()
-    few.reshape(-1)[:: 1000] *= np.float32(1 + 2**-20)
+    few.reshape(-1)[::1000] *= np.float32(1 + 2**-20)
     lines = []
     for what, candidate, reach in (
         ("statistics, every element differs", everywhere, "3 times"),

@@ -6,6 +6,7 @@ A function of its arguments: no clock, no environment, no printing. What it need
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cached_property
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from rmsaudit.belief import BeliefTally
 from rmsaudit.case import Case
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.ladder import GAIN, Climb, Ladder, differing, plan
-from rmsaudit.loaders import Failed, Ran, Side
+from rmsaudit.loaders import Failed, Ran, Side, only_width
 from rmsaudit.loaders.spec import Declared
 from rmsaudit.measure import limits
 from rmsaudit.measure.violations import count_violations
@@ -124,6 +125,41 @@ def run(
     return judged.model_copy(update={"summary": summarise(judged)})
 
 
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """The gains [width] that each side brings; None for the battery's own."""
+
+    reference: Array | None
+    candidate: Array | None
+
+    @cached_property
+    def differ(self) -> bool:
+        """True where both sides bring gains, and not the same ones."""
+        if self.reference is None or self.candidate is None:
+            return False
+        wide = self.reference.astype(np.float64), self.candidate.astype(np.float64)
+        return not np.array_equal(*wide, equal_nan=True)
+
+    def for_candidate(self, case: Case) -> Case:
+        """The same input under the candidate's own gains, where both sides bring different ones."""
+        if not self.differ or self.candidate is None or case.category == "gains":
+            return case
+        return case.with_gain(np.resize(self.candidate, case.width))
+
+
+def setup_of(specs: tuple[NormSpec, NormSpec], gains: Gains, chosen: Plan, *, only_width: str | None = None) -> Setup:
+    """What the battery is built for. only_width: why no other width than the declared one can be fed, if so."""
+    gain = gains.candidate if gains.reference is None else gains.reference
+    return Setup(
+        reference=specs[0],
+        candidate=specs[1],
+        rows=chosen.rows,
+        seed=chosen.seed,
+        gain=gain,
+        only_width=only_width,
+    )
+
+
 @dataclass
 class _Work:
     """One audit on its way: what has been seen so far."""
@@ -138,8 +174,10 @@ class _Work:
     ran: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.specs = self.reference.side.spec, self.candidate.side.spec
-        self.gains_differ = _gains_differ(self.reference.side.gain, self.candidate.side.gain)
+        sides = self.reference.side, self.candidate.side
+        self.specs = sides[0].spec, sides[1].spec
+        self.gains = Gains(*(side.gain for side in sides))
+        self.gains_differ = self.gains.differ
         self.rungs = (
             plan(self.reference.side.declared, self.candidate.side.declared, gains_differ=self.gains_differ)
             if self.chosen.ladder
@@ -151,10 +189,7 @@ class _Work:
             for name, party in (("reference", self.reference), ("candidate", self.candidate))
             if not isinstance(party.side, Declared)
         }
-        gain = self.reference.side.gain if self.reference.side.gain is not None else self.candidate.side.gain
-        self.setup = Setup(
-            reference=self.specs[0], candidate=self.specs[1], rows=self.chosen.rows, seed=self.chosen.seed, gain=gain
-        )
+        self.setup = setup_of(self.specs, self.gains, self.chosen, only_width=only_width(sides))
 
     def skip(self, skipped: Skipped) -> None:
         """Notes a category, or the part of one that has just run, that could not be built."""
@@ -177,7 +212,7 @@ class _Work:
         outputs = []
         for name, party, fed in (
             ("reference", self.reference, case),
-            ("candidate", self.candidate, self._for_candidate(case)),
+            ("candidate", self.candidate, self.gains.for_candidate(case)),
         ):
             seen = party.side.observe(fed)
             match seen:
@@ -195,7 +230,7 @@ class _Work:
         spec = fitted(self.specs[0], case.width)
         tally.add(spec, case, outputs, self._answers(spec, case, outputs))
         if self.rungs:
-            self.ladder.climb(case, self._for_candidate(case).gain, *outputs)
+            self.ladder.climb(case, self.gains.for_candidate(case).gain, *outputs)
         limit = self._limit(case.category, tally)
         if limit is not None:
             tally.violations = (tally.violations or 0) + count_violations(*outputs, limit)
@@ -218,19 +253,6 @@ class _Work:
         for tier in self.tiers:
             self.tiers[tier] += getattr(answer.tiers, tier)
         return answer
-
-    def _for_candidate(self, case: Case) -> Case:
-        """The same input under the candidate's own gains, where both sides declare different ones."""
-        gain = self.candidate.side.gain
-        if not self.gains_differ or gain is None or case.category == "gains":
-            return case
-        return case.with_gain(np.resize(gain, case.width))
-
-
-def _gains_differ(reference: Array | None, candidate: Array | None) -> bool:
-    if reference is None or candidate is None:
-        return False
-    return not np.array_equal(reference.astype(np.float64), candidate.astype(np.float64), equal_nan=True)
 
 
 def _joined(digests: list[str]) -> str:

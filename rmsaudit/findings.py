@@ -182,8 +182,8 @@ def _broken_belief(side: SideName, paper: SideRecord) -> Finding | None:
         cause="belief-broken",
         claim=f"The {side} does not compute what its `norm:` declares.",
         evidence=(
-            f"Beside the emulated declaration, on the same inputs, it {far} in {belief.worst}; other orders of summation"
-            f" account for {belief.order_ulp} ulp there."
+            f"Beside the emulated declaration, on the same inputs, it {far} in {belief.worst}; other orders of"
+            f" summation account for {belief.order_ulp} ulp there."
         ),
         explains=0.0,
         seen_in=(belief.worst,) if belief.worst else (),

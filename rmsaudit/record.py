@@ -108,7 +108,7 @@ class Rung(Part):
     to: Scalar = None
     decides: tuple[str, ...] = Field(
         (),
-        description="categories in which setting only it back leaves a quarter or less, of the ulp distance or of the elements",
+        description="categories in which setting only it back leaves a quarter or less, of the ulp or of the elements",
     )
     recreates: tuple[str, ...] = Field(
         (), description="categories in which it alone re-creates the candidate bit for bit"

@@ -146,7 +146,9 @@ def test_a_reference_that_overflows_is_suspect_and_the_oracle_says_so():
     half = {"width": 64, "input_dtype": "float16", "compute_dtype": "float16"}
     record = audit(party(**half), party(**{**half, "compute_dtype": "float32"}), "large", "edge")
     assert record.outcome == "reference_suspect"
-    assert all(result.oracle.closer == "candidate" for result in record.results.values() if result.verdict == "rejected")
+    assert all(
+        result.oracle.closer == "candidate" for result in record.results.values() if result.verdict == "rejected"
+    )
 
 
 def test_two_wrong_sides_are_said_to_be_wrong_although_they_agree():

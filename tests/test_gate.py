@@ -21,25 +21,20 @@ def policy(*rules, **more):
     return Policy(rules=rules, **more)
 
 
+def amounts(kind, atol, rtol):
+    return {"sum": Sum, "either": Either, "max": Max}[kind](rule=kind, atol=atol, rtol=rtol)
+
+
+BELOW, HALF = nextafter(ONE_ULP, 0), ONE_ULP / 2
 TWINS = [
-    pytest.param(Sum(rule="sum", atol=0.0, rtol=ONE_ULP), Sum(rule="sum", atol=0.0, rtol=nextafter(ONE_ULP, 0)), id="sum-rtol"),
-    pytest.param(Sum(rule="sum", atol=ONE_ULP, rtol=0.0), Sum(rule="sum", atol=nextafter(ONE_ULP, 0), rtol=0.0), id="sum-atol"),
-    pytest.param(
-        Sum(rule="sum", atol=ONE_ULP / 2, rtol=ONE_ULP / 2),
-        Sum(rule="sum", atol=ONE_ULP / 2, rtol=nextafter(ONE_ULP / 2, 0)),
-        id="sum-of-both",
-    ),
-    pytest.param(
-        Either(rule="either", atol=0.0, rtol=ONE_ULP), Either(rule="either", atol=0.0, rtol=nextafter(ONE_ULP, 0)), id="either-rtol"
-    ),
-    pytest.param(
-        Either(rule="either", atol=ONE_ULP, rtol=0.0),
-        Either(rule="either", atol=ONE_ULP / 2, rtol=ONE_ULP / 2),  # passes as a sum, not as either
-        id="either-atol",
-    ),
-    pytest.param(Max(rule="max", atol=0.0, rtol=ONE_ULP), Max(rule="max", atol=0.0, rtol=nextafter(ONE_ULP, 0)), id="max"),
+    pytest.param(amounts("sum", 0.0, ONE_ULP), amounts("sum", 0.0, BELOW), id="sum-rtol"),
+    pytest.param(amounts("sum", ONE_ULP, 0.0), amounts("sum", BELOW, 0.0), id="sum-atol"),
+    pytest.param(amounts("sum", HALF, HALF), amounts("sum", HALF, nextafter(HALF, 0)), id="sum-of-both"),
+    pytest.param(amounts("either", 0.0, ONE_ULP), amounts("either", 0.0, BELOW), id="either-rtol"),
+    pytest.param(amounts("either", ONE_ULP, 0.0), amounts("either", HALF, HALF), id="either-is-not-sum"),
+    pytest.param(amounts("max", 0.0, ONE_ULP), amounts("max", 0.0, BELOW), id="max"),
     pytest.param(Ulp(rule="ulp", max_ulp=1), Ulp(rule="ulp", max_ulp=0), id="ulp"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("passing", "failing"), TWINS)

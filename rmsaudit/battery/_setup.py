@@ -33,6 +33,7 @@ class Setup:
 
     gain: the declared gains [width], used as they are in every category but `gains`; None: the battery draws its own.
     running: both sides run code, so that categories about behaviour can be built as well.
+    only_width: why a side takes no other width, where that is so.
     Raises ValueError where the sides cannot be given the same input.
     """
 
@@ -42,6 +43,7 @@ class Setup:
     seed: int = 0
     gain: Array | None = None
     running: bool = False
+    only_width: str | None = None
 
     def __post_init__(self) -> None:
         if self.reference.width != self.candidate.width:
@@ -135,6 +137,8 @@ class Setup:
 
     def at_width(self, width: int) -> "Setup | str":
         """The same setup at another width, declared gains repeated as needed; or why a side does not take it."""
+        if self.only_width and width != self.width:
+            return f"width {width}: {self.only_width}"
         moved = []
         for side, spec in self.sides:
             other = at_width(spec, width)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmsaudit.arrays import Array
     from rmsaudit.audit import Party
     from rmsaudit.documents.implementation import Implementation, Stated
     from rmsaudit.loaders import Side
@@ -40,16 +41,32 @@ def party(read: "Implementation", allow_code: bool, stack: ExitStack) -> "Party"
     Raises InputProblem without consent for kinds that run code.
     """
     from rmsaudit.audit import Party
-    from rmsaudit.loaders import safetensors
 
-    gain = None if read.gain is None else safetensors.load(read.gain.place)
-    side = _side(read, gain, allow_code)
+    side = _side(read, _declared_gain(read), allow_code)
     if hasattr(side, "close"):
         stack.callback(side.close)
     return Party(side=side, describe=lambda: _described(read, side))
 
 
-def _side(read: "Implementation", gain: Any, allow_code: bool) -> "Side":
+def gain_of(read: "Implementation") -> "Array | None":
+    """The gains [width] that the side brings: the declared ones, else a model's own; None for the battery's."""
+    from rmsaudit.documents.sections import OnnxPart
+
+    gain = _declared_gain(read)
+    if gain is not None or not isinstance(read.section, OnnxPart):
+        return gain
+    from rmsaudit.loaders import onnx
+
+    return onnx.inspect(_onnx(read.section), read.path.parent).gain
+
+
+def _declared_gain(read: "Implementation") -> "Array | None":
+    from rmsaudit.loaders import safetensors
+
+    return None if read.gain is None else safetensors.load(read.gain.place)
+
+
+def _side(read: "Implementation", gain: "Array | None", allow_code: bool) -> "Side":
     from rmsaudit.documents import sections
     from rmsaudit.loaders.spec import Declared
 

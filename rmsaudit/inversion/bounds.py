@@ -92,6 +92,8 @@ def _bound(spec: NormSpec, given: Operands, gain: Array) -> Bound:
     row, (element, last) = row_terms(spec, given.entering), element_terms(spec)
     by_row = {"eps rounded": _eps_rounded(spec, given), "underflow": underflow(spec, given)}
     by_column = _gain_rounded(spec, gain)
+    unknown = by_part(np.isinf(by_column), spec, len(given.x))
+    by_column = np.where(np.isinf(by_column), 0.0, by_column)
     slack = sum(row.values()) + sum(by_row.values()) + SLACK
     before_last = sum(element.values()) - last.term + by_part(by_column, spec, len(given.x)) + SLACK
     relative = slack[:, None] + before_last + last.term
@@ -104,7 +106,7 @@ def _bound(spec: NormSpec, given: Operands, gain: Array) -> Bound:
         fmt=FORMATS[last.dtype],
         rounding=spec.rounding if last.is_cast else "nearest_even",
         flushes=spec.subnormals == "flush",
-        absolute=absolute_error(spec, given) * np.exp(relative),
+        absolute=np.where(unknown, inf, absolute_error(spec, given) * np.exp(relative)),
         void=void_parts(spec, given, np.expm1(relative).max(axis=-1)),
         operands=given,
     )
@@ -189,8 +191,9 @@ def _inverse(spec: NormSpec) -> float:
 
 def _eps_rounded(spec: NormSpec, given: Operands) -> Array:
     """What rounding eps does to each D, [parts]; infinite where eps becomes 0 and is needed."""
-    share, off = eps_share(spec, given.squares, given.entering), _eps_off(spec)
-    return np.where(share > 0, np.maximum(share, 2.0**-1000) * off, 0.0)
+    off = _eps_off(spec)
+    share = eps_share(spec, given.squares, given.entering, off)
+    return np.where(share > 0, share * off, 0.0)
 
 
 def _eps_off(spec: NormSpec) -> float:
@@ -199,7 +202,7 @@ def _eps_off(spec: NormSpec) -> float:
     if spec.eps_placement == "none" or declared == 0:
         return 0.0
     used = float(round_to(np.asarray(declared), spec.eps_dtype))
-    if used == 0:
+    if used == 0 or (spec.subnormals == "flush" and used < FORMATS[spec.eps_dtype].smallest_normal):
         return inf
     on_the_sum = spec.eps_placement in ("inside_sum", "floor_sum")
     inside = spec.statistic_dtype if spec.eps_placement == "inside_sqrt" else spec.inverse_dtype

@@ -29,26 +29,25 @@ def divisor(spec: NormSpec, squares: Interval, size: int) -> Interval:
     return root(divide(squares, n))
 
 
-def eps_share(spec: NormSpec, squares: Interval, size: int) -> Array:
-    """How much of a relative change of eps reaches D, at most, [rows]: between 0 and 1."""
+def eps_share(spec: NormSpec, squares: Interval, size: int, off: float) -> Array:
+    """How much of a change of log eps by up to `off` reaches log D, at most, [rows]: between 0 and 1."""
     if spec.eps_placement == "none":
         return np.zeros_like(squares.hi)
-    whole = divisor(spec, squares, size)
     count = 1 if spec.statistic == "sum_square" else size
-    eps = _eps(spec).hi
+    eps, lo = float(_eps(spec).hi * np.exp(min(off, 100.0))), divisor(spec, squares, size).lo
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         match spec.eps_placement:
             case "inside_sqrt":
-                share = eps / whole.lo**2 / 2
+                share = eps / lo**2 / 2
             case "inside_sum":
-                share = eps / count / whole.lo**2 / 2
+                share = eps / count / lo**2 / 2
             case "outside_sqrt":
-                share = eps / whole.lo
+                share = eps / lo
             case "floor_rms":
                 share = np.where(np.sqrt(squares.lo / count) > 2 * eps, 0.0, 1.0)
             case _:
                 share = np.where(np.sqrt(squares.lo) > 2 * eps, 0.0, 1.0)
-    return np.minimum(np.nan_to_num(share, nan=1.0, posinf=1.0) * (1 + 2.0**-40), 1.0)
+    return np.minimum(np.where(np.isnan(share), 1.0, share) * (1 + 2.0**-40), 1.0)
 
 
 def _eps(spec: NormSpec) -> Interval:

@@ -5,7 +5,7 @@ import numpy as np
 from rmsaudit.arrays import Array
 from rmsaudit.formats import FORMATS
 from rmsaudit.inversion.operands import Operands
-from rmsaudit.inversion.roundoff import tiny
+from rmsaudit.inversion.roundoff import holds, tiny
 from rmsaudit.semantics import NormSpec, takes_root_of_sum
 from rmsaudit.semantics.gain import GAIN_FIRST, NORMALIZE_FIRST, SCALE_FIRST, rounding_point
 
@@ -17,6 +17,8 @@ def underflow(spec: NormSpec, given: Operands) -> Array:
     count = 1 if spec.statistic == "sum_square" else given.entering
     squares = 2 * tiny(spec.compute_dtype, spec) + 3 * tiny(spec.accumulate_dtype, spec)
     off = given.entering / count * squares + 2 * tiny(spec.accumulate_dtype, spec) + tiny(spec.statistic_dtype, spec)
+    each = operand_error(spec, given)  # of x: moves Σ x² by 2 Σ|x| · each at most, and Σ|x| is at most √(n Σ x²)
+    off = off + (2 * np.sqrt(given.entering * given.squares.hi) + given.entering * each) * each / count
     divisor = given.divisor.lo
     if spec.eps_placement in ("inside_sqrt", "inside_sum"):
         inside = _term(off / divisor**2) / 2
@@ -41,7 +43,7 @@ def absolute_error(spec: NormSpec, given: Operands) -> Array:
     compute, product = tiny(spec.compute_dtype, spec), tiny(spec.gain_product_dtype, spec)
     point = tiny(rounding_point(spec, spec.compute_dtype), spec)
     through = given.inverse * gain * post  # what an error of the operand is multiplied by
-    total = _operand_error(spec) / given.unit[:, None] * through
+    total = operand_error(spec, given)[:, None] * through
     if spec.gain_cast != "none":
         total = total + tiny(spec.gain_cast, spec) * x * given.inverse * post
     match spec.association:
@@ -54,14 +56,17 @@ def absolute_error(spec: NormSpec, given: Operands) -> Array:
     return np.where(_overflows(spec, given) | ~np.isfinite(total), np.inf, total)
 
 
-def _operand_error(spec: NormSpec) -> float:
-    """In units of x: inputs that are flushed, sums and products that are."""
+def operand_error(spec: NormSpec, given: Operands) -> Array:
+    """What flushed or subnormal results can have done to x before it is normalised or squared, in its units, [parts]."""
     error = tiny(spec.input_dtype, spec) if spec.subnormals == "flush" else 0.0
+    if not holds(FORMATS[spec.compute_dtype], FORMATS[spec.input_dtype]):
+        error += tiny(spec.compute_dtype, spec)
     if spec.residual == "add":
         error += tiny(spec.compute_dtype, spec) + tiny(spec.residual_out_dtype, spec)
     if spec.gain_position == "before_statistic":
         error += tiny(spec.compute_dtype, spec) + tiny(spec.input_dtype, spec)
-    return error + (tiny(spec.compute_dtype, spec) if spec.prescale != "none" else 0.0)
+    scaled: Array = error / given.unit
+    return scaled + (tiny(spec.compute_dtype, spec) if spec.prescale != "none" else 0.0)
 
 
 def _overflows(spec: NormSpec, given: Operands) -> Array:
@@ -97,6 +102,7 @@ def void_parts(spec: NormSpec, given: Operands, theta: Array) -> tuple[str, ...]
     reasons = [
         ("the input is not finite", ~np.isfinite(largest)),
         (f"x may leave {spec.compute_dtype}", _beyond(largest, spec.compute_dtype)),
+        (f"x · gain may leave {spec.input_dtype}", (spec.gain_position == "before_statistic") & _beyond(largest, spec.input_dtype)),
         (f"x + residual may leave {spec.residual_out_dtype}", (spec.residual == "add") & _beyond(largest, spec.residual_out_dtype)),
         (f"the squares may leave {spec.compute_dtype}", _beyond(squared, spec.compute_dtype)),
         (f"the sum of squares may leave {spec.accumulate_dtype}", _beyond(given.squares.hi, spec.accumulate_dtype)),

@@ -4,7 +4,7 @@ A side answers `observe(case)` with `Ran` or `Failed`; it never raises for what 
 believed to be as declared words (a variable may name another one), from which `spec` follows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,3 +44,11 @@ class Side(Protocol):
     @property
     def gain(self) -> Array | None: ...
     def observe(self, case: Case) -> Observation: ...
+
+
+def only_width(sides: Iterable[Side]) -> str | None:
+    """Why a side takes no other width than the declared one, in its own words; None where all take any.
+
+    Such a side has an attribute `only_width` with those words.
+    """
+    return next((why for side in sides if (why := getattr(side, "only_width", None))), None)

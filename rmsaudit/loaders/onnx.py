@@ -230,6 +230,14 @@ class OnnxSide:
         """sha256 of the model file and of every file that it keeps tensors in."""
         return self.facts.digests
 
+    @property
+    def only_width(self) -> str | None:
+        """Why it takes no other width; None where its graph leaves the width free."""
+        for operand in self.facts.operands.values():
+            if not operand.own and operand.shape and operand.shape[-1] is not None:
+                return f"the graph takes {operand} of width {operand.shape[-1]} only"
+        return None
+
     def observe(self, case: Case) -> Observation:
         fed = self._fed(case)
         if isinstance(fed, Failed):

@@ -174,10 +174,10 @@ class ExactRow:
                 exponent = common
             if sign != (sign_of_other := _sign(mantissa)) or not sign:
                 return _sign(sign - sign_of_other)
-            weight, shift = mantissa * mantissa, 2 * (factor_exponent - exponent)
+            squared, shift = mantissa * mantissa, 2 * (factor_exponent - exponent)
             if shift < 0:
-                return sign * _compare_roots(alpha, (weight << -shift) * regular, (weight << -shift) * beside)
-            return sign * _compare_roots(alpha << shift, weight * regular, weight * beside)
+                return sign * _compare_roots(alpha, (squared << -shift) * regular, (squared << -shift) * beside)
+            return sign * _compare_roots(alpha << shift, squared * regular, squared * beside)
 
         return side
 

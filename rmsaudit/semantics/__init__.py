@@ -17,6 +17,7 @@ from rmsaudit.semantics.operands import Operands
 from rmsaudit.semantics.output import Output
 from rmsaudit.semantics.scope import Scope
 from rmsaudit.semantics.statistic import Statistic
+from rmsaudit.semantics.steps import Watch, unwatched
 from rmsaudit.semantics.variables import Variable, read_field
 
 if TYPE_CHECKING:
@@ -41,11 +42,18 @@ def variables() -> dict[str, Variable]:
 
 
 def evaluate(
-    spec: NormSpec, x: "Array", gain_values: "Array", bias: "Array", residual: "Array", ar: "Arithmetic"
+    spec: NormSpec,
+    x: "Array",
+    gain_values: "Array",
+    bias: "Array",
+    residual: "Array",
+    ar: "Arithmetic",
+    watch: Watch = unwatched,
 ) -> "Array":
     """The norm of x[rows, width] as `spec` declares it, in output_dtype and the shape of x.
 
-    gain_values, bias: [width]; residual: [rows, width]; each is read only where the spec uses it.
+    gain_values, bias: [width]; residual: [rows, width]; each is read only where the spec uses it. watch: sees every
+    step of `steps.STEPS` that the spec forms.
     """
     rows = x.shape[0]
     factor = None
@@ -58,12 +66,17 @@ def evaluate(
     if spec.center:
         numerator = statistic.subtract_mean(numerator, spec, ar)
         squared = numerator if prepared.statistic is prepared.numerator else statistic.subtract_mean(squared, spec, ar)
-    scale, divides = _row_scale(squared, spec, ar)
+    watch("x", numerator)
+    scale, divides = _row_scale(squared, spec, ar, watch)
     after = factor if spec.gain_position == "after_normalize" else None
-    y = gain.apply(numerator, scale, divides, after, spec, spec.compute_dtype, ar)
+    if factor is not None:
+        watch("gain", factor)
+    y = gain.apply(numerator, scale, divides, after, spec, spec.compute_dtype, ar, watch)
     if spec.bias:
         y = ar.add(y, scope.unfold_feature(ar.cast(bias, spec.gain_dtype), rows, spec), spec.gain_product_dtype)
-    return scope.fold(output.finish(y, spec, ar), x.shape, spec)
+    finished = output.finish(y, spec, ar)
+    watch("output", finished)
+    return scope.fold(finished, x.shape, spec)
 
 
 def takes_root_of_sum(spec: NormSpec) -> bool:
@@ -71,25 +84,41 @@ def takes_root_of_sum(spec: NormSpec) -> bool:
     return spec.mean_scaling == "after_root" or spec.eps_placement == "floor_norm"
 
 
-def _row_scale(squared: "Array", spec: NormSpec, ar: "Arithmetic") -> tuple["Array", bool]:
+def _row_scale(squared: "Array", spec: NormSpec, ar: "Arithmetic", watch: Watch) -> tuple["Array", bool]:
     """The factor of each row and False, or its divisor and True; [outer, groups, 1] in inverse_dtype."""
-    entering = squared[..., : scope.statistic_size(squared.shape[-1], spec)]
-    size = entering.shape[-1]
-    total = statistic.sum_of_squares(entering, spec, ar)
-    total = eps.guard_sum(total, spec, spec.accumulate_dtype, ar)
-    if not takes_root_of_sum(spec):
-        total = statistic.mean_of(total, size, spec, ar)
-        total = eps.guard_statistic(total, spec, spec.statistic_dtype, ar)
-    total = ar.cast(total, spec.statistic_dtype)
+    total = _statistic(squared, spec, ar, watch)
     root_is_final = spec.eps_placement not in ("outside_sqrt", "floor_rms") and not takes_root_of_sum(spec)
     if root_is_final and spec.inverse != "divide_by_sqrt":
-        return inverse.reciprocal(total, spec, spec.statistic_dtype, ar), False
+        scale = inverse.reciprocal(total, spec, spec.statistic_dtype, ar, watch)
+        watch("inverse", scale)
+        return scale, False
     root = inverse.root_of(total, spec, spec.statistic_dtype, ar)
     if takes_root_of_sum(spec):
+        watch("norm", root)
         root = eps.guard_norm(root, spec, spec.inverse_dtype, ar)
+        watch("norm and eps", root)
         if spec.statistic != "sum_square":
+            size = scope.statistic_size(squared.shape[-1], spec)
             root = ar.mul(root, ar.constant(size**-0.5), spec.inverse_dtype)
+    watch("root", root)
     root = eps.guard_root(root, spec, spec.inverse_dtype, ar)
+    watch("root and eps", root)
     if spec.inverse == "divide_by_sqrt":
         return root, True
-    return ar.div(ar.constant(1), root, spec.inverse_dtype), False
+    scale = ar.div(ar.constant(1), root, spec.inverse_dtype)
+    watch("inverse", scale)
+    return scale, False
+
+
+def _statistic(squared: "Array", spec: NormSpec, ar: "Arithmetic", watch: Watch) -> "Array":
+    """What the root is taken of: [outer, groups, 1] in statistic_dtype."""
+    entering = squared[..., : scope.statistic_size(squared.shape[-1], spec)]
+    total = statistic.sum_of_squares(entering, spec, ar, watch)
+    total = eps.guard_sum(total, spec, spec.accumulate_dtype, ar)
+    watch("sum and eps", total)
+    if not takes_root_of_sum(spec):
+        total = statistic.mean_of(total, entering.shape[-1], spec, ar)
+        watch("mean square", total)
+        total = eps.guard_statistic(total, spec, spec.statistic_dtype, ar)
+        watch("mean square and eps", total)
+    return ar.cast(total, spec.statistic_dtype)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rmsaudit.formats import FORMATS
 from rmsaudit.semantics.operands import DTYPE_WORDS
+from rmsaudit.semantics.steps import Watch, unwatched
 from rmsaudit.semantics.variables import variable
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def apply(
     choices: Gain,
     compute_dtype: str,
     ar: "Arithmetic",
+    watch: Watch = unwatched,
 ) -> "Array":
     """numerator · scale · gain (numerator / scale where `divides`), in gain_product_dtype when there is a gain.
 
@@ -93,6 +95,7 @@ def apply(
         normalized = ar.cast(normalize(numerator, scale, compute_dtype), point)
         if constant is not None:
             normalized = ar.mul(normalized, ar.constant(constant), point)
+        watch("normalised", normalized)
         return normalized if gain is None else ar.mul(normalized, gain, choices.gain_product_dtype)
     if constant is not None:
         product = ar.mul(product, ar.constant(constant), compute_dtype)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rmsaudit.semantics.operands import DTYPE_WORDS
+from rmsaudit.semantics.steps import Watch, unwatched
 from rmsaudit.semantics.variables import variable
 
 if TYPE_CHECKING:
@@ -35,11 +36,14 @@ class Inverse:
     )
 
 
-def reciprocal(statistic: "Array", choices: Inverse, statistic_dtype: str, ar: "Arithmetic") -> "Array":
+def reciprocal(
+    statistic: "Array", choices: Inverse, statistic_dtype: str, ar: "Arithmetic", watch: Watch = unwatched
+) -> "Array":
     """1/√statistic in inverse_dtype, where nothing stands between the root and its inverse."""
     if choices.inverse == "rsqrt":
         return ar.cast(ar.rsqrt(statistic, statistic_dtype), choices.inverse_dtype)
     root = ar.sqrt(statistic, statistic_dtype)
+    watch("root", root)
     return ar.cast(ar.div(ar.constant(1), root, statistic_dtype), choices.inverse_dtype)
 
 

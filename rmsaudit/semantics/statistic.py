@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rmsaudit.semantics.operands import DTYPE_WORDS
+from rmsaudit.semantics.steps import Watch, unwatched
 from rmsaudit.semantics.variables import variable
 
 if TYPE_CHECKING:
@@ -64,8 +65,16 @@ def subtract_mean(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Ar
     return ar.sub(operand, mean, choices.compute_dtype)
 
 
-def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Array":
+def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watch: Watch = unwatched) -> "Array":
     """Σ operand² over the last axis, [outer, groups, 1] in accumulate_dtype; the mean where `is_mean_already`."""
+    accumulate = choices.accumulate_dtype
+    total = _sum_of_squares(operand, choices, ar, watch)
+    if not is_mean_already(choices):
+        watch("sum", total)
+    return total
+
+
+def _sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watch: Watch) -> "Array":
     dtype, order, accumulate = choices.compute_dtype, choices.accumulate_order, choices.accumulate_dtype
     if choices.statistic == "variance":
         operand = subtract_mean(operand, choices, ar)
@@ -74,17 +83,23 @@ def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "A
             factor = operand
             if choices.mean_scaling == "per_element" and choices.statistic != "sum_square":
                 factor = ar.mul(operand, ar.div(ar.constant(1), ar.constant(operand.shape[-1]), dtype), dtype)
-            return ar.sum(ar.mul(factor, operand, dtype), order, accumulate)
+            squares = ar.mul(factor, operand, dtype)
+            watch("squares", squares)
+            return ar.sum(squares, order, accumulate)
         case "max_scaled":
             largest = ar.zero_to_one(ar.largest_magnitude(operand))
             scaled = ar.div(operand, largest, dtype)
-            total = ar.sum(ar.mul(scaled, scaled, dtype), order, accumulate)
+            squares = ar.mul(scaled, scaled, dtype)
+            watch("squares", squares)
+            total = ar.sum(squares, order, accumulate)
             return ar.mul(ar.mul(total, largest, accumulate), largest, accumulate)
         case "variance_plus_mean_square":
             size = operand.shape[-1]
             mean = _over_n(ar.sum(operand, order, accumulate), size, choices, ar)
             deviation = ar.sub(operand, ar.cast(mean, dtype), dtype)
-            spread = ar.sum(ar.mul(deviation, deviation, dtype), order, accumulate)
+            squares = ar.mul(deviation, deviation, dtype)
+            watch("squares", squares)
+            spread = ar.sum(squares, order, accumulate)
             return ar.add(_over_n(spread, size, choices, ar), ar.mul(mean, mean, accumulate), accumulate)
 
 

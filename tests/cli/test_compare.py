@@ -55,7 +55,9 @@ def test_inputs_can_be_narrowed_and_moved(rmsaudit, quickstart, tolerance):
     assert set(narrowed["results"]) == {"near-eps", "ordinary"}
     assert narrowed["battery"]["rows"] == 3
     moved = results("--category", "ordinary", "--seed", "7")
-    assert moved["battery"]["categories"]["ordinary"]["digest"] != narrowed["battery"]["categories"]["ordinary"]["digest"]
+    assert (
+        moved["battery"]["categories"]["ordinary"]["digest"] != narrowed["battery"]["categories"]["ordinary"]["digest"]
+    )
     assert results("--no-ladder")["ladder"] == []
 
 

@@ -29,7 +29,10 @@ def record(rmsaudit, quickstart, tolerance, tmp_path):
 def test_gate_on_a_stored_record_is_compare_under_the_same_limit(rmsaudit, quickstart, record, tmp_path, limit):
     other = tmp_path / "other.yaml"
     other.write_text(f"schema: rmsaudit/tolerance/1\nrules: [{limit}]\n")
-    assert rmsaudit("gate", record, "--tolerance", other).code == rmsaudit("compare", *quickstart, "--tolerance", other).code
+    assert (
+        rmsaudit("gate", record, "--tolerance", other).code
+        == rmsaudit("compare", *quickstart, "--tolerance", other).code
+    )
 
 
 def test_judging_again_by_the_same_file_changes_nothing(rmsaudit, record, tolerance, tmp_path):

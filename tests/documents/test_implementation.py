@@ -167,7 +167,7 @@ def test_another_kind_brings_a_section_of_its_own_name() -> None:
 def test_what_the_thing_itself_states_stands_below_norm_and_is_kept() -> None:
     Path("a.yaml").write_text(HEAD.replace("spec", "onnx") + "norm: {eps: 1e-6}\nonnx: {model: m.onnx}\n")
     stated = {"eps": Stated(1e-5, "node rms"), "width": Stated(8, "the shape of x")}
-    read = read_implementation(Path("a.yaml"), {}, lambda section, folder: stated)
+    read = read_implementation(Path("a.yaml"), {}, lambda *_: stated)
     assert (read.spec.eps, read.spec.width) == (1e-6, 8)
     assert read.resolved["width"].source == "the shape of x"
     assert read.stated["eps"].value == 1e-5

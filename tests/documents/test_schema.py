@@ -87,7 +87,15 @@ def test_the_schemas_are_valid_and_describe_every_variable() -> None:
 
 TOLERANCE = Draft202012Validator(json.loads(schema.schemas()["tolerance.schema.json"]))
 RECORD = Draft202012Validator(json.loads(schema.schemas()["record.schema.json"]))
-UNSEEN = {"below-resolution", "waiver-date", "tie", "tie-of-two-keys", "unknown-category", "unknown-dtype", "waiver-variable"}
+UNSEEN = {
+    "below-resolution",
+    "waiver-date",
+    "tie",
+    "tie-of-two-keys",
+    "unknown-category",
+    "unknown-dtype",
+    "waiver-variable",
+}
 """Refusals that a schema cannot know: rows against each other, words of the program, the format of a date."""
 
 
