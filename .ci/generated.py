@@ -4,8 +4,8 @@
     python .ci/generated.py --check    compare; exit 1 and name the files that are stale
 
 In Markdown, `<!-- table: NAME -->` … `<!-- end -->` holds a generated table, and a ```console block whose first line
-begins with `$ ` holds a command and, below it, exactly what it prints (its first lines, after `| head -N`). Commands run
-in the top folder.
+begins with `$ ` holds a command and, below it, exactly what it prints (its first lines, after `| head -N`). Commands
+run in the top folder.
 """
 
 import io

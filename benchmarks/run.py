@@ -2,8 +2,9 @@
 
     python benchmarks/run.py [--repeat 7]
 
-torch and mpmath are peers to compare with (`pip install torch mpmath`); without one, its lines say so. Both sides of a
-ratio are run in turn, and the medians are compared, so that a machine that slows down slows both. Nothing here is a test.
+torch and mpmath are peers to compare with (`pip install torch mpmath`); without one, its lines say so. Both sides of
+a ratio are run in turn, and the medians are compared, so that a machine that slows down slows both. Nothing here is a
+test.
 """
 
 import argparse

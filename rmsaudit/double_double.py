@@ -50,7 +50,7 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 
 def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
-    """x + y within 3u² relative for operands of one sign (AccurateDWPlusDW)."""
+    """x + y within 3u² / (1 − 4u) relative, for any signs (AccurateDWPlusDW, theorem 3.1)."""
     s, t = two_sum(x.hi, y.hi), two_sum(x.lo, y.lo)
     first = fast_two_sum(s.hi, s.lo + t.hi)
     return fast_two_sum(first.hi, t.lo + first.lo)

@@ -83,6 +83,8 @@ def _underivable(spec: NormSpec) -> str | None:
         return "subtracting a mean can cancel every digit, so no bound holds for all inputs"
     if spec.bias:
         return "adding a bias can cancel every digit, so no bound holds for all inputs"
+    if spec.residual == "add" and spec.gain_applied and spec.gain_position == "before_statistic":
+        return "a rounded product can cancel against the residual, so no bound holds for all inputs"
     if spec.input_clamp != "none" or spec.output_clamp != "none":
         return "no bound is derived for clamped values"
     return None

@@ -145,7 +145,7 @@ def _judged(differs: Array, reference: _Side, candidate: _Side) -> Explained:
         void,
         beyond,
         largest_share=float(np.where(silent[:, None], 0.0, share).max(initial=0.0)),
-        witness=_witness(share, apart, reach, beyond, disjoint, ours, theirs, reference.groups),
+        witness=_witness(share, beyond, (apart, reach), (ours, theirs), reference.groups),
         reasons=tuple(sorted(reasons)),
         terms=_terms(reference.bound, candidate.bound),
     )
@@ -157,3 +157,76 @@ def _elements(reference: _Side, candidate: _Side) -> tuple[Array, Array]:
     apart = np.abs(reference.output - candidate.output)
     y = np.minimum(most, their_most)
     return apart, np.nextafter((theta + their_theta) * y + alpha + their_alpha, np.inf)
+
+
+def _witness(
+    share: Array, beyond: Array, elements: tuple[Array, Array], factors: tuple[Interval, Interval], groups: int
+) -> ElementWitness | RowWitness | None:
+    """Of the parts that rounding cannot explain: the element farthest out, or else a row whose factors are apart."""
+    if not beyond.any():
+        return None
+    size = share.shape[-1]
+    part, inside = np.unravel_index(np.where(beyond[:, None], share, -1.0).argmax(), share.shape)
+    if share[part, inside] > 1:
+        row, column = divmod(int(part) * size + int(inside), size * groups)
+        apart, reach = elements
+        return ElementWitness(row, column, float(apart[part, inside]), float(reach[part, inside]))
+    ours, theirs = factors
+    gap = np.where(beyond, np.maximum(ours.lo, theirs.lo) / np.minimum(ours.hi, theirs.hi), -1.0)
+    part = int(np.nan_to_num(gap, nan=np.inf).argmax())
+    row, column = divmod(part * size, size * groups)
+    return RowWitness(
+        row,
+        column,
+        (float(ours.lo[part]), float(ours.hi[part])),
+        (float(theirs.lo[part]), float(theirs.hi[part])),
+    )
+
+
+def _answer(
+    differs: Array,
+    void: Array,
+    beyond: Array,
+    *,
+    largest_share: float = 0.0,
+    witness: ElementWitness | RowWitness | None = None,
+    reasons: tuple[str, ...] = (),
+    terms: Mapping[str, Mapping[str, float]] | None = None,
+) -> Explained:
+    some = differs.any(axis=-1)
+    verdict: Verdict = "explainable by rounding"
+    if not some.any():
+        verdict = "bit-equal"
+    elif beyond.any():
+        verdict = "not explainable by rounding"
+    elif void.any():
+        verdict = "not observable"
+    return Explained(
+        verdict=verdict,
+        equal=int((~some).sum()),
+        explainable=int((some & ~void & ~beyond).sum()),
+        not_explainable=int(beyond.sum()),
+        not_observable=int(void.sum()),
+        largest_share=largest_share,
+        witness=witness,
+        reasons=reasons,
+        terms=terms or {},
+    )
+
+
+def _differs(one: Array, other: Array) -> Array:
+    """Where two outputs are not the same number: by bits where the dtypes are equal; −0 is not 0, every NaN is NaN."""
+    both_nan = np.isnan(one.astype(np.float64)) & np.isnan(other.astype(np.float64))
+    if one.dtype == other.dtype:
+        return (bits(np.ascontiguousarray(one)) != bits(np.ascontiguousarray(other))) & ~both_nan
+    unequal: Array = (one.astype(np.float64) != other.astype(np.float64)) & ~both_nan
+    return unequal
+
+
+def _parts(values: Array, groups: int) -> Array:
+    return values.reshape(len(values) * groups, -1)
+
+
+def _terms(reference: Bound, candidate: Bound) -> dict[str, dict[str, float]]:
+    sides = {"reference": reference, "candidate": candidate}
+    return {name: {**side.row, **{f"element: {term}": value for term, value in side.element.items()}} for name, side in sides.items()}

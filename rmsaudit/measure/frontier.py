@@ -13,6 +13,7 @@ about ln n. In the worst case (every larger d has a smaller quotient) all of the
 
 from collections.abc import Iterable
 from fractions import Fraction
+from math import inf
 
 from rmsaudit.measure.element import Element
 from rmsaudit.measure.limits import Point
@@ -29,9 +30,10 @@ def frontier(elements: Iterable[Element]) -> tuple[Element, ...]:
 
 def exceeds(one: Point, other: Point) -> bool:
     """Whether d/|reference| of `one` is larger than that of `other`, exactly. Both d must be positive."""
-    return Fraction(one.abs_error) * Fraction(other.abs_reference) > Fraction(other.abs_error) * Fraction(
-        one.abs_reference
-    )
+    quotients = _quotient(one), _quotient(other)
+    if quotients[0] != quotients[1]:
+        return quotients[0] > quotients[1]  # rounding is monotone
+    return _product(one.abs_error, other.abs_reference) > _product(other.abs_error, one.abs_reference)
 
 
 def larger_quotient(one: Element | None, other: Element | None) -> Element | None:
@@ -43,6 +45,14 @@ def larger_quotient(one: Element | None, other: Element | None) -> Element | Non
     if exceeds(other.point, one.point):
         return other
     return min(one, other, key=_by_falling_error)
+
+
+def _quotient(point: Point) -> float:
+    return point.abs_error / point.abs_reference if point.abs_reference else inf
+
+
+def _product(one: float, other: float) -> Fraction:
+    return Fraction(one) * Fraction(other)
 
 
 def _by_falling_error(element: Element) -> tuple[float, float, tuple[str, int, int]]:

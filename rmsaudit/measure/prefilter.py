@@ -61,6 +61,8 @@ def _sweep(elements: Contenders) -> Contenders:
     falling = elements.take(np.lexsort((elements.at, elements.magnitude, -elements.error)))
     rising = falling.take(falling.quotient == np.maximum.accumulate(falling.quotient))
     first = np.append(True, rising.quotient[1:] > rising.quotient[:-1])[: rising.at.size]
+    if first.all():
+        return rising
     heads = rising.take(np.flatnonzero(first)[np.cumsum(first) - 1])
     return rising.take(first | ~_stands_for(heads, rising))
 

@@ -159,11 +159,15 @@ class _Places:
                 mismatched=tally.mismatched,
                 first=self.element_or_none(tally.mismatched_at),
             ),
-            frontier=frontier([*over_nonzero, *([self.element(tally.zero_at)] if tally.zero_reference else [])]),
+            frontier=self.with_zero(over_nonzero, tally),
             largest_rel=over_nonzero[-1] if over_nonzero else None,
             largest_ulp=self.element_or_none(tally.max_ulp_at),
             row_factors=factors,
         )
+
+    def with_zero(self, over_nonzero: tuple[Element, ...], tally: Tally) -> tuple[Element, ...]:
+        """The frontier, joined by the largest error over a zero reference."""
+        return frontier([*over_nonzero, self.element(tally.zero_at)]) if tally.zero_reference else over_nonzero
 
     def element_or_none(self, index: int) -> Element | None:
         return None if index == NOWHERE else self.element(index)
