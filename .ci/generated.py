@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 TOP = Path(__file__).parent.parent
 TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -63,11 +64,54 @@ def rules() -> Iterator[tuple[str, ...]]:
         yield f"`{name}`", " ".join((rule.__doc__ or "").split())
 
 
+def behaviours() -> Iterator[tuple[str, ...]]:
+    """Every behaviour of a side that runs code."""
+    from rmsaudit.behaviours import describe, names
+
+    yield "behaviour", "a side that keeps it", "finding when it is broken"
+    for behaviour in map(describe, names()):
+        yield f"`{behaviour.name}`", behaviour.keeps, f"`{behaviour.cause}`"
+
+
+def implementations() -> Iterator[tuple[str, ...]]:
+    """Every live implementation beside its preset, and for which dtypes it does what."""
+    yield "implementation", "measured with", "preset", "input and gain", "verdict"
+    for found in stored("results").values():
+        by_verdict: dict[str, list[str]] = {}
+        for pair, verdict in found["pairs"].items():
+            by_verdict.setdefault(verdict, []).append(pair.replace(" ", "+"))
+        for verdict, pairs in by_verdict.items():
+            named = f"all {len(pairs)} pairs" if len(pairs) == 8 else ", ".join(pairs)
+            yield found["name"], found["version"], f"`{found['preset']}`", named, verdict
+
+
+def classes() -> Iterator[tuple[str, ...]]:
+    """transformers' norm classes by behaviour."""
+    found = stored("transformers-classes")
+    yield "preset", "classes", "which"
+    groups = [(f"`{preset}`", names) for preset, names in found["presets"].items()]
+    groups += [("none of these", names) for names in found["none of these"]]
+    for preset, names in sorted(groups, key=lambda group: -len(group[1])):
+        which = ", ".join(name.partition(".")[2] for name in names[:12])
+        yield preset.replace(", ", "`, `"), str(len(names)), which + (" …" if len(names) > 12 else "")
+
+
+def stored(name: str) -> dict[str, Any]:
+    """What a script in fixtures/frameworks has measured."""
+    import yaml
+
+    read: dict[str, Any] = yaml.safe_load((TOP / "fixtures" / "frameworks" / f"{name}.yaml").read_text("utf-8"))
+    return read
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "variables": variables,
     "categories": categories,
     "presets": presets,
     "rules": rules,
+    "behaviours": behaviours,
+    "implementations": implementations,
+    "classes": classes,
 }
 
 

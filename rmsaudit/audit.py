@@ -10,12 +10,14 @@ from functools import cached_property
 
 import numpy as np
 
-from rmsaudit import battery, findings, gate
+from rmsaudit import battery, behaviours, explained, findings, gate
 from rmsaudit.arrays import Array, hex_of, round_to, word_of
 from rmsaudit.battery import Category, Setup, Skipped
 from rmsaudit.belief import BeliefTally
 from rmsaudit.case import Case
 from rmsaudit.errors import CouldNotRun
+from rmsaudit.evidence import Gathering
+from rmsaudit.explain import Effort, Starts
 from rmsaudit.ladder import GAIN, Climb, Ladder, differing, plan
 from rmsaudit.loaders import Failed, Ran, Side, only_width
 from rmsaudit.loaders.spec import Declared
@@ -26,6 +28,7 @@ from rmsaudit.record import (
     AcceptanceRecord,
     Battery,
     BatteryCategory,
+    Behaviour,
     CategoryResult,
     Difference,
     Dtypes,
@@ -36,6 +39,7 @@ from rmsaudit.record import (
     Pair,
     Replay,
     Rung,
+    SideName,
     SideRecord,
     Tool,
 )
@@ -66,12 +70,18 @@ class Party:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Which inputs, and whether the ladder is climbed. categories: None for all of them."""
+    """Which inputs, and whether the ladder is climbed. categories: None for all of them.
+
+    behaviours: whether sides that run code are also asked how they behave beside their numbers. explain: whether a side
+    that does not compute what it declares is explained.
+    """
 
     rows: int = 16
     seed: int = 0
     categories: tuple[str, ...] | None = None
     ladder: bool = True
+    behaviours: bool = True
+    explain: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +104,9 @@ class Judgement:
 
 Notify = Callable[[str], None]
 Papers = tuple[SideRecord, SideRecord]
+EFFORT, LEAST_EFFORT = 12, 20_000_000
+"""How many elements a search may emulate: this many times those that were compared, and at least so many."""
+SIDES: tuple[SideName, SideName] = ("reference", "candidate")
 
 
 def run(
@@ -104,15 +117,17 @@ def run(
     facts: Facts,
     judgement: Judgement,
     notify: Notify = lambda _: None,
+    presets: Callable[[], Starts] = dict,
 ) -> AcceptanceRecord:
     """The record of comparing `candidate` with `reference`.
 
-    notify: called with the name of each category before it runs. Raises CouldNotRun where the widths differ.
+    notify: called with the name of each category before it runs. presets: declared words by name, which an explanation
+    may begin from; asked for when one is searched. Raises CouldNotRun where the widths differ.
     """
     if reference.side.spec.width != candidate.side.spec.width:
         widths = f"{reference.side.spec.width} and {candidate.side.spec.width}"
         raise CouldNotRun(f"the two sides have different widths ({widths}); nothing can be compared")
-    work = _Work(reference, candidate, chosen, judgement)
+    work = _Work(reference, candidate, chosen, judgement, presets)
     for built in battery.build(work.setup, chosen.categories):
         if isinstance(built, Skipped):
             work.skip(built)
@@ -120,6 +135,8 @@ def run(
         category, cases = built
         notify(category.name)
         work.run_category(category, cases)
+    if chosen.behaviours:
+        work.look_at_behaviours(notify)
     record = _record(work, facts)
     judged = gate.judge(record, judgement.policy, digest=judgement.digest, today=facts.today)
     return judged.model_copy(update={"summary": summarise(judged)})
@@ -168,10 +185,14 @@ class _Work:
     candidate: Party
     chosen: Plan
     judgement: Judgement
+    presets: Callable[[], Starts]
     results: dict[str, CategoryResult] = field(default_factory=dict)
     fed: dict[str, BatteryCategory] = field(default_factory=dict)
     tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
     ran: set[str] = field(default_factory=set)
+    elements: int = 0
+    returned: dict[str, str] = field(default_factory=dict)  # the output dtype of a side that does not keep to its own
+    behaved: dict[str, dict[str, Behaviour]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sides = self.reference.side, self.candidate.side
@@ -189,6 +210,7 @@ class _Work:
             for name, party in (("reference", self.reference), ("candidate", self.candidate))
             if not isinstance(party.side, Declared)
         }
+        self.gathering = Gathering(self.specs[0].width) if self.chosen.explain and self.beliefs else None
         self.setup = setup_of(self.specs, self.gains, self.chosen, only_width=only_width(sides))
 
     def skip(self, skipped: Skipped) -> None:
@@ -208,6 +230,18 @@ class _Work:
         self.fed[category.name] = BatteryCategory(rows=rows, digest=_joined(digests), reveals=category.reveals)
         self.results[category.name] = tally.result(self.specs[0].output_dtype)
 
+    def look_at_behaviours(self, notify: Notify) -> None:
+        """Asks each side that runs code, unless the battery has shown that it cannot be run."""
+        for name in self.beliefs:
+            if self.results and name not in self.ran:
+                continue
+            notify(f"behaviour of the {name}")
+            side = (self.reference if name == "reference" else self.candidate).side
+            self.behaved[name] = {
+                behaviour: Behaviour(verdict=seen.verdict, says=seen.says)
+                for behaviour, seen in behaviours.look_at(side, seed=self.chosen.seed)
+            }
+
     def _run_case(self, tally: Tally, case: Case) -> None:
         outputs = []
         for name, party, fed in (
@@ -219,6 +253,8 @@ class _Work:
                 case Ran(output):
                     self.ran.add(name)
                     outputs.append(output)
+                    if word_of(output) != party.side.spec.output_dtype:
+                        self.returned[name] = word_of(output)
                     if name in self.beliefs:
                         self.beliefs[name].add(fed, output)
                 case Failed(says):
@@ -229,6 +265,9 @@ class _Work:
     def _compare(self, tally: Tally, case: Case, outputs: tuple[Array, Array]) -> None:
         spec = fitted(self.specs[0], case.width)
         tally.add(spec, case, outputs, self._answers(spec, case, outputs))
+        self.elements += case.x.size
+        if self.gathering is not None:
+            self.gathering.add(self.gains.for_candidate(case), *outputs)
         if self.rungs:
             self.ladder.climb(case, self.gains.for_candidate(case).gain, *outputs)
         limit = self._limit(case.category, tally)
@@ -277,7 +316,10 @@ def _record(work: _Work, facts: Facts) -> AcceptanceRecord:
         findings=found,
         dimension=spec.width,
         axes=spec.axes,
-        dtypes=DtypesOfBoth(reference=_dtypes(work.specs[0]), candidate=_dtypes(work.specs[1])),
+        dtypes=DtypesOfBoth(
+            reference=_dtypes(work.specs[0], work.returned.get("reference")),
+            candidate=_dtypes(work.specs[1], work.returned.get("candidate")),
+        ),
         differing=_differences(work, papers),
         error_definition=ERROR_DEFINITION,
         ladder=rungs,
@@ -296,19 +338,22 @@ def _both_ran(work: _Work) -> bool:
     return not work.results or work.ran == {"reference", "candidate"}
 
 
-def _dtypes(spec: NormSpec) -> Dtypes:
+def _dtypes(spec: NormSpec, returned: str | None) -> Dtypes:
     return Dtypes(
         input=spec.input_dtype,
         gain=spec.gain_dtype,
         compute=spec.compute_dtype,
         accumulate=spec.accumulate_dtype,
-        output=spec.output_dtype,
+        output=returned or spec.output_dtype,
     )
 
 
 def _described(work: _Work, name: str, party: Party) -> SideRecord:
     paper = party.describe()
-    return paper.model_copy(update={"belief": work.beliefs[name].result()}) if name in work.beliefs else paper
+    if name not in work.beliefs:
+        return paper
+    seen = {"belief": work.beliefs[name].result(), "behaviours": work.behaved.get(name, {})}
+    return paper.model_copy(update=seen)
 
 
 def _differences(work: _Work, papers: Papers) -> dict[str, Difference]:
@@ -337,8 +382,36 @@ def _ladder_and_findings(work: _Work, papers: Papers) -> tuple[tuple[Rung, ...],
         if one is not None:
             found.append(one)
     found.sort(key=lambda f: (-_largest_ulp(f, rungs), -f.explains))
-    beliefs = findings.of_the_side("reference", papers[0]) + findings.of_the_side("candidate", papers[1])
-    return tuple(rungs), (*beliefs, *found)
+    found = explained.with_gains(found, work.gains.reference, work.gains.candidate)
+    sides = findings.of_the_side("reference", papers[0]) + findings.of_the_side("candidate", papers[1])
+    causes = _explained(work, papers)
+    told = {each.cause for each in causes}
+    return tuple(rungs), (*causes, *sides, *(each for each in found if each.cause not in told))
+
+
+def _explained(work: _Work, papers: Papers) -> list[Finding]:
+    """What explains a side that does not compute what it declares, and gains that look shifted already."""
+    shifted = [
+        each
+        for name, paper, gain, spec in zip(
+            SIDES, papers, (work.gains.reference, work.gains.candidate), work.specs, strict=True
+        )
+        for each in explained.looks_shifted(name, paper, gain, spec.gain_offset)
+    ]
+    if work.gathering is None or not work.gathering.parts:
+        return shifted
+    parties = work.reference, work.candidate
+    reference, candidate = (
+        explained.Observed(
+            name=name,
+            words=party.side.declared,
+            paper=paper,
+            broken=paper.belief is not None and paper.belief.holds == "broken",
+        )
+        for name, party, paper in zip(SIDES, parties, papers, strict=True)
+    )
+    effort = Effort(elements=max(LEAST_EFFORT, EFFORT * work.elements))
+    return explained.findings(reference, candidate, work.gathering.evidence(), work.presets, effort) + shifted
 
 
 def _largest_ulp(finding: Finding, rungs: list[Rung]) -> int:

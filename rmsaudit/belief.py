@@ -1,16 +1,15 @@
 """Whether a side that runs code computes what its `norm:` says: the emulator runs the same cases beside it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rmsaudit.arrays import Array
 from rmsaudit.case import Case
 from rmsaudit.emulator import emulate
+from rmsaudit.measure.orders import order_ulp
 from rmsaudit.measure.statistics import measure
 from rmsaudit.record import Belief
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.resolve import fitted
-
-OTHER_ORDERS = ("pairwise", "sequential", "torch_cpu", "lanes:8", "lanes:128", "exact")
 
 
 @dataclass
@@ -32,9 +31,7 @@ class BeliefTally:
         other_kind = found.nonfinite.mismatched or believed.dtype != output.dtype
         farther = BEYOND if other_kind else found.max_ulp
         self.distance[case.category] = max(self.distance[case.category], farther)
-        envelope = max(
-            measure(believed, emulate(replace(spec, accumulate_order=o), case)).max_ulp for o in OTHER_ORDERS
-        )
+        envelope = order_ulp(spec, case, believed)
         self.orders[case.category] = max(self.orders.get(case.category, 0), envelope)
 
     def result(self) -> Belief:

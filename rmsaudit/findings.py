@@ -6,6 +6,7 @@ wrong: the finding says what each one declares, where, and what follows.
 
 from collections.abc import Mapping
 
+from rmsaudit import behaviours
 from rmsaudit.belief import BEYOND
 from rmsaudit.ladder import GAIN, Climb, RungPlan
 from rmsaudit.measure.measurement import Measurement
@@ -167,7 +168,7 @@ def _count(number: int, one: str, many: str) -> str:
 def of_the_side(side: SideName, paper: SideRecord) -> list[Finding]:
     """What is to be said of one side by itself, whatever the other side does."""
     broken = _broken_belief(side, paper)
-    return [*([broken] if broken else []), *_other_than_stated(side, paper)]
+    return [*([broken] if broken else []), *_other_than_stated(side, paper), *_broken_behaviours(side, paper)]
 
 
 def _broken_belief(side: SideName, paper: SideRecord) -> Finding | None:
@@ -214,4 +215,20 @@ def _other_than_stated(side: SideName, paper: SideRecord) -> list[Finding]:
         )
         for name, stated in paper.stated.items()
         if stated.value != paper.resolved[name].value
+    ]
+
+
+def _broken_behaviours(side: SideName, paper: SideRecord) -> list[Finding]:
+    """A finding for each behaviour that the side breaks, whatever its numbers are."""
+    known = {name: behaviours.describe(name) for name, seen in paper.behaviours.items() if seen.verdict == "broken"}
+    return [
+        Finding(
+            cause=behaviour.cause,
+            claim=f"The {side} {behaviour.claim}.",
+            evidence=f"{paper.behaviours[name].says}.",
+            explains=0.0,
+            declared_at=Pair(**{side: paper.name}),
+            next_step=behaviour.next_step,
+        )
+        for name, behaviour in known.items()
     ]

@@ -24,6 +24,7 @@ Outcome = Literal[
     "could_not_run",
 ]
 Verdict = Literal["accepted", "accepted_with_waiver", "rejected", "not_judged", "skipped"]
+Kept = Literal["kept", "broken", "not_observable"]
 SideName = Literal["reference", "candidate"]
 
 
@@ -144,7 +145,7 @@ class RowFactor(Part):
 
 
 class Worst(Part):
-    """The element that differs most in ulp; a non-finite mismatch comes before any number."""
+    """One of the elements that differ most: in ulp, in d, or in d/|reference|; a non-finite mismatch comes first."""
 
     case: str = ""
     row: int
@@ -205,7 +206,7 @@ class CategoryResult(Part):
     q_over_eps: Range | None = None
     attenuation: Range | None = None
     row_factor: RowFactor | None = None
-    worst: Worst | None = None
+    worst: tuple[Worst, ...] = ()
     oracle: OracleResult | None = None
     limit: Limit | None = None
     margin: float | None = Field(
@@ -257,6 +258,13 @@ class Belief(Part):
     order_ulp: int = Field(0, description="how far apart orders of summation are in that category")
 
 
+class Behaviour(Part):
+    """How a side that runs code behaves beside its numbers. A broken one is a finding; the outcome is the gate's."""
+
+    verdict: Kept
+    says: str = Field(description="what was seen, with numbers, or why nothing could be")
+
+
 class SideRecord(Part):
     """One implementation, as it was really run."""
 
@@ -269,6 +277,7 @@ class SideRecord(Part):
     versions: dict[str, str] = {}
     stated: dict[str, Resolved] = Field({}, description="what the thing itself states of its variables")
     belief: Belief | None = None
+    behaviours: dict[str, Behaviour] = Field({}, description="every behaviour that was looked at, by name")
     notes: tuple[str, ...] = ()
     resolved: dict[str, Resolved] = {}
 

@@ -110,7 +110,7 @@ class Tally:
             q_over_eps=self._range(lambda ratio: ratio),
             attenuation=self._range(attenuation),
             row_factor=_row_factor(found),
-            worst=self._worst(found.nonfinite.first or found.largest_ulp),
+            worst=tuple(self._worst(element) for element in _most_different(found)),
             oracle=self._oracle(found.unit),
             smallest_passing=_smallest_passing(found),
             points=found.points,
@@ -127,9 +127,7 @@ class Tally:
             return None
         return Range(min=shortened(law(float(ratios.min()))), max=shortened(law(float(ratios.max()))))
 
-    def _worst(self, element: Element | None) -> WorstRecord | None:
-        if element is None:
-            return None
+    def _worst(self, element: Element) -> WorstRecord:
         case, answer, ratios = self.cases[element.case]
         place = element.row, element.column
         ratio = float(ratios[place]) if ratios.size else np.nan
@@ -190,6 +188,12 @@ def _row_factor(found: Measurement) -> RowFactor | None:
         max=shortened(rows.max),
         spread=shortened(rows.spread),
     )
+
+
+def _most_different(found: Measurement) -> list[Element]:
+    """A non-finite mismatch, then the largest in ulp, in d and in d/|reference|; each element once."""
+    first = (found.nonfinite.first, *found.worst)
+    return list({element.place: element for element in first if element}.values())
 
 
 def _smallest_passing(found: Measurement) -> SmallestPassing:

@@ -70,7 +70,18 @@ def _cause(record: AcceptanceRecord) -> str:
     far = [name for name, result in record.results.items() if result.oracle and len(result.oracle.far) == 2]
     if far:
         parts.append(f"both sides are far from the exact result in {', '.join(far)}")
+    for name, names in _broken(record).items():
+        parts += [f"the {name} breaks the behaviour{'s' * (len(names) > 1)} {', '.join(names)}"] if names else []
     return f"In detail: {'; '.join(parts)}." if parts else ""
+
+
+def _broken(record: AcceptanceRecord) -> dict[str, list[str]]:
+    """The behaviours that each side breaks."""
+    sides = {"reference": record.reference, "candidate": record.candidate}
+    return {
+        name: [behaviour for behaviour, seen in side.behaviours.items() if seen.verdict == "broken"]
+        for name, side in sides.items()
+    }
 
 
 def _said(finding: Finding, record: AcceptanceRecord) -> str:

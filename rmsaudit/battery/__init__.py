@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Literal, Protocol, cast
 
 from rmsaudit.battery._common import CommonFormat, common_format
-from rmsaudit.battery._setup import Setup, Skipped
+from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 from rmsaudit.categories import names
 
@@ -26,6 +26,7 @@ __all__ = [
     "Setup",
     "Skipped",
     "build",
+    "cases",
     "common_format",
     "describe",
     "names",

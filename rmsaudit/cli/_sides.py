@@ -22,6 +22,13 @@ def consent(allow_code: bool) -> bool:
     return allow_code or os.environ.get("RMSAUDIT_ALLOW_CODE") == "1"
 
 
+def preset_words() -> "Mapping[str, Mapping[str, Any]]":
+    """Every preset's declared words, by name."""
+    from rmsaudit.documents.preset import preset_names, read_preset
+
+    return {name: read_preset(name).values for name in preset_names()}
+
+
 def look_into(section: "Part", folder: Path) -> "Mapping[str, Stated]":
     """What an ONNX file states of its norm; the other kinds state nothing."""
     from rmsaudit.documents.implementation import Stated

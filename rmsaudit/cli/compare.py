@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 @click.option("--tolerance", type=FILE, help="Tolerance file to judge by; without one nothing is judged.")
 @click.option("--out", type=FILE, help="Write the acceptance record here. A reviewed record is never overwritten.")
 @click.option("--ladder/--no-ladder", default=True, show_default=True, help="Change one variable at a time.")
+@click.option(
+    "--behaviours/--no-behaviours",
+    default=True,
+    show_default=True,
+    help="Ask sides that run code how they behave beside their numbers.",
+)
 @click.option("--allow-code", is_flag=True, help="Run the code that a file names (also: RMSAUDIT_ALLOW_CODE=1).")
 @output_format
 def command(
@@ -26,6 +32,7 @@ def command(
     tolerance: Path | None,
     out: Path | None,
     ladder: bool,
+    behaviours: bool,
     allow_code: bool,
     output_format: str,
 ) -> int:
@@ -39,7 +46,7 @@ def command(
 
     from rmsaudit import __version__, audit
     from rmsaudit.cli._progress import progress
-    from rmsaudit.cli._sides import consent, party
+    from rmsaudit.cli._sides import consent, party, preset_words
     from rmsaudit.documents.record import refuse_to_overwrite_a_decision, write_record
 
     if out is not None:
@@ -54,8 +61,10 @@ def command(
     with ExitStack() as stack:
         parties = [party(side, consent(allow_code), stack) for side in sides]
         notify = stack.enter_context(progress())
-        chosen = inputs.plan(ladder=ladder)
-        record = audit.run(parties[0], parties[1], chosen, facts=facts, judgement=judgement, notify=notify)
+        chosen = inputs.plan(ladder=ladder, behaviours=behaviours)
+        record = audit.run(
+            parties[0], parties[1], chosen, facts=facts, judgement=judgement, notify=notify, presets=preset_words
+        )
     if out is not None:
         write_record(out, record)
     print_record(record, output_format)
@@ -91,12 +100,14 @@ def _environment() -> "Environment":
     set."""
     import platform
     import sys
-    from importlib.metadata import version
+
+    import ml_dtypes
+    import numpy as np
 
     from rmsaudit.record import Environment
 
     return Environment(
-        changes_numbers={name: version(name) for name in ("numpy", "ml_dtypes")},
+        changes_numbers={"numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__},
         informative={"python": platform.python_version(), "machine": platform.machine(), "system": sys.platform},
     )
 

@@ -36,18 +36,26 @@ def _rules() -> Iterator[tuple[str, str]]:
         yield name, " ".join((rule.__doc__ or "").split())
 
 
+def _causes() -> Iterator[tuple[str, str]]:
+    from rmsaudit import pages
+
+    for name in pages.names():
+        yield name, pages.summary(name)
+
+
 LISTS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
     "variables": _variables,
     "categories": _categories,
     "presets": _presets,
     "rules": _rules,
+    "causes": _causes,
 }
 
 
 @click.command(name="list")
 @click.argument("what", type=click.Choice(tuple(LISTS)))
 def command(what: str) -> None:
-    """Print the vocabulary, a line each: variables, categories, presets or rules.
+    """Print the vocabulary, a line each: variables, categories, presets, rules or causes.
 
     \b
     Example: rmsaudit list categories

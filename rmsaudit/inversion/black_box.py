@@ -23,7 +23,7 @@ class Run(Protocol):
     def __call__(self, x: Array, gain: Array, eps: float | None, /) -> Array: ...
 
 
-class CannotAsk(Exception):  # noqa: N818 - an answer that there is none, not a fault
+class CannotAsk(Exception):
     """The box has no answer to this question, and why."""
 
 

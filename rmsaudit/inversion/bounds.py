@@ -20,11 +20,12 @@ from rmsaudit.case import Case
 from rmsaudit.formats import FORMATS, Format
 from rmsaudit.inversion.depth import depth
 from rmsaudit.inversion.divisor import eps_share
-from rmsaudit.inversion.interval import up
+from rmsaudit.inversion.interval import Interval, up
 from rmsaudit.inversion.operands import SLACK, Operands, by_part, operands
 from rmsaudit.inversion.preimage import Rounding
-from rmsaudit.inversion.ranges import absolute_error, underflow, void_parts
+from rmsaudit.inversion.ranges import absolute_error, out_of_range, underflow
 from rmsaudit.inversion.roundoff import cast, entering, operation, term, unit
+from rmsaudit.inversion.row_scale import Allowance, row_scales
 from rmsaudit.semantics import NormSpec, takes_root_of_sum
 from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.gain import NORMALIZE_FIRST, rounding_point
@@ -37,8 +38,8 @@ class Bound:
 
     row, element: the terms of a row's divisor, and of an element beside it, by name; of those that differ between rows
     or columns, the largest. slack: Σ of the row's terms, [parts]. before_last: Σ of the element's terms but for its
-    last rounding, which is `last`, to format `fmt`; [parts, size]. absolute: α without the last rounding, [parts,
-    size]; infinite where an element may overflow. void: why nothing is said of a part; "" where something is.
+    last rounding, which is `last`, to format `fmt`; [parts, size], or [1, 1]. absolute: α without the last rounding,
+    [parts, size]; infinite where an element may overflow. void: why nothing is said of a part; "" where something is.
     operands: the exact ones.
     """
 
@@ -56,15 +57,27 @@ class Bound:
 
     @property
     def theta(self) -> Array:
-        """θ, [parts, size]."""
+        """θ; broadcasts against [parts, size]."""
         with np.errstate(over="ignore"):
             return up(np.expm1((self.slack[:, None] + self.before_last + self.last) * (1 + SLACK)))
 
     @property
     def alpha(self) -> Array:
         """α, [parts, size]."""
-        last: Array = self.absolute + (self.fmt.smallest_normal if self.flushes else self.fmt.smallest_subnormal)
-        return last
+        alpha: Array = self.absolute + (self.fmt.smallest_normal if self.flushes else self.fmt.smallest_subnormal)
+        return alpha
+
+    def factors(self, output: Array) -> Interval:
+        """What output[rows, width] allows 1/D to be, [parts], as the side computed it: without the row's own terms."""
+        allowance = Allowance(
+            relative=-np.expm1(-self.before_last),
+            absolute=self.absolute,
+            rounding=self.rounding,
+            flushes=self.flushes,
+        )
+        given = self.operands
+        parts = output.astype(np.float64).reshape(given.x.shape)
+        return row_scales(given.x, parts, factor=given.gain * given.post_scale, fmt=self.fmt, allowance=allowance).scale
 
 
 def bound(spec: NormSpec, case: Case) -> Bound | str:
@@ -85,6 +98,8 @@ def _underivable(spec: NormSpec) -> str | None:
         return "adding a bias can cancel every digit, so no bound holds for all inputs"
     if spec.residual == "add" and spec.gain_applied and spec.gain_position == "before_statistic":
         return "a rounded product can cancel against the residual, so no bound holds for all inputs"
+    if spec.gain_position == "before_statistic" and (spec.gain_offset != 0 or spec.gain_cast != "none"):
+        return "no bound is derived for a gain that is shifted or cast before the statistic"
     if spec.input_clamp != "none" or spec.output_clamp != "none":
         return "no bound is derived for clamped values"
     return None
@@ -94,24 +109,42 @@ def _bound(spec: NormSpec, given: Operands, gain: Array) -> Bound:
     row, (element, last) = row_terms(spec, given.entering), element_terms(spec)
     by_row = {"eps rounded": _eps_rounded(spec, given), "underflow": underflow(spec, given)}
     by_column = _gain_rounded(spec, gain)
-    unknown = by_part(np.isinf(by_column), spec, len(given.x))
-    by_column = np.where(np.isinf(by_column), 0.0, by_column)
-    slack = sum(row.values()) + sum(by_row.values()) + SLACK
-    before_last = sum(element.values()) - last.term + by_part(by_column, spec, len(given.x)) + SLACK
+    known = np.isfinite(by_column)
+    slack: Array = np.asarray(sum(row.values()) + SLACK) + sum(by_row.values())
+    before_last = np.full((1, 1), sum(element.values()) - last.term + SLACK)
+    absolute = absolute_error(spec, given)
+    if by_column.any():
+        before_last = before_last + by_part(np.where(known, by_column, 0.0), spec, len(given.x))
+        absolute = np.where(by_part(known, spec, len(given.x)), absolute, inf)
     relative = slack[:, None] + before_last + last.term
+    largest = {name: float(values.max(initial=0.0)) for name, values in by_row.items() if values.any()}
+    columns = float(by_column[known].max(initial=0.0))
     return Bound(
-        row={**row, **{name: float(values.max(initial=0.0)) for name, values in by_row.items() if values.any()}},
-        element={**element, **({"gain rounded": float(by_column.max())} if by_column.any() else {})},
+        row={**row, **largest},
+        element={**element, **({"gain rounded": columns} if columns else {})},
         slack=slack,
         before_last=before_last,
         last=last.term,
         fmt=FORMATS[last.dtype],
         rounding=spec.rounding if last.is_cast else "nearest_even",
         flushes=spec.subnormals == "flush",
-        absolute=np.where(unknown, inf, absolute_error(spec, given) * np.exp(relative)),
-        void=void_parts(spec, given, np.expm1(relative).max(axis=-1)),
+        absolute=absolute * np.exp(relative),
+        void=_void(spec, given, {**row, **by_row}, relative),
         operands=given,
     )
+
+
+def _void(spec: NormSpec, given: Operands, terms: Mapping[str, float | Array], relative: Array) -> tuple[str, ...]:
+    """For each part why nothing is said of it, or ""."""
+    reasons = list(out_of_range(spec, given))
+    for part in np.flatnonzero(~(np.expm1(relative).max(axis=-1) < 1)):
+        own = {name: float(np.broadcast_to(value, len(reasons))[part]) for name, value in terms.items()}
+        name = max(own, key=lambda name: own[name])
+        reasons[part] = reasons[part] or (
+            f"rounding may be everything: the term {name!r} alone is {own[name]:.3g} ({spec.accumulate_order} sums in"
+            f" {spec.accumulate_dtype}, statistic in {spec.statistic_dtype})"
+        )
+    return tuple(reasons)
 
 
 # --- a row's divisor -------------------------------------------------------------------------------------------------
@@ -140,8 +173,9 @@ def _operand(spec: NormSpec, source: str) -> Iterator[tuple[str, float]]:
     compute = operation(spec.compute_dtype)
     yield "input", cast(spec.input_dtype, spec.compute_dtype, spec)
     if spec.gain_applied and spec.gain_position == "before_statistic":
-        yield "gain before the statistic", (
-            compute + _gain(spec, spec.compute_dtype) + cast(spec.compute_dtype, spec.input_dtype, spec)
+        yield (
+            "gain before the statistic",
+            (compute + _gain(spec, spec.compute_dtype) + cast(spec.compute_dtype, spec.input_dtype, spec)),
         )
     if spec.residual == "add":
         rounded = cast(spec.compute_dtype, spec.residual_out_dtype, spec) if source == "rounded" else 0.0
@@ -267,7 +301,7 @@ def _gain(spec: NormSpec, dtype: str) -> float:
 
 
 def _gain_rounded(spec: NormSpec, gain: Array) -> Array:
-    """What rounding the gain, before an offset is added, does to their sum, [width]; infinite where they nearly cancel."""
+    """What rounding the gain before an offset is added does to the sum, [width]; infinite where they nearly cancel."""
     off = 0.0 if spec.gain_cast == "none" else cast(spec.gain_dtype, spec.gain_cast, spec)
     if spec.gain_offset != 0:
         off += entering(spec.gain_dtype, spec.gain_offset_dtype)

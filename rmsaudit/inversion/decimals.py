@@ -1,9 +1,9 @@
-"""The number somebody wrote: the simplest decimal within an interval, and the ways it may have been rounded on the way."""
+"""The number somebody wrote: the simplest decimal in an interval, or what rounding or a root made of a simpler one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, inf, isfinite, log10
+from math import ceil, floor, inf, isfinite, log10, sqrt
 
 import numpy as np
 
@@ -11,22 +11,24 @@ from rmsaudit.arrays import round_to
 from rmsaudit.formats import FORMATS
 
 _FAVOURED = (1, 5, 2)  # of several with the same number of digits: 1e-6 before 5e-6 before 2e-6
+_SAVED = 3  # digits that a longer story has to save: a chance of one in a thousand
 
 
 @dataclass(frozen=True)
 class Written:
-    """A number as it was probably written. digits: significant ones. dtype: rounded to it before use, or None.
+    """A number as it was probably written. digits: significant ones of what was written.
 
-    name: set where it is a number with a name of its own ("machine epsilon of float32").
+    dtype: it is rounded to that before use. story: set where what was written is not the value itself ("machine epsilon
+    of float32", "the root of 1e-05").
     """
 
     value: float
     digits: int
     dtype: str | None = None
-    name: str | None = None
+    story: str | None = None
 
     def __str__(self) -> str:
-        shown = f"{self.value:.{self.digits}g}" if self.name is None else f"{self.value:.6g} ({self.name})"
+        shown = f"{self.value:.{self.digits}g}" if self.story is None else f"{self.value:.6g}, {self.story}"
         return shown if self.dtype is None else f"{shown} rounded to {self.dtype}"
 
 
@@ -41,27 +43,27 @@ def simplest(lo: float, hi: float) -> Written | None:
         first, last = ceil(low / unit), floor(high / unit)
         if first <= last:
             whole = _choose(first, last)
-            value = float(whole * unit)
-            return Written(value, len(str(whole).rstrip("0")))
+            return Written(float(whole * unit), len(str(whole).rstrip("0")))
         exponent -= 1
 
 
-def written(lo: float, hi: float, narrow: Sequence[str] = ()) -> Written | None:
+def written(lo: float, hi: float, *, narrow: Sequence[str] = (), squared: bool = False) -> Written | None:
     """The likeliest number behind [lo, hi]: a short decimal, one that was rounded to 16 bits, or a named constant.
 
-    narrow: dtypes that it may have been rounded to, likeliest first. A longer story is told only where it saves three
-    digits or more, which is a chance of one in a thousand.
+    narrow: dtypes that it may have been rounded to, likeliest first. squared: the square may be what was written (a
+    floor of the mean square reads as its root).
     """
     plain = simplest(lo, hi)
     if plain is None:
         return None
-    stories = [story for story in (_named(lo, hi), *(_rounded(lo, hi, word) for word in narrow)) if story]
-    best = min(stories, key=lambda story: story.digits, default=plain)
-    return best if best.digits + 3 <= plain.digits else plain
+    stories = [_named(lo, hi), *(_rounded(lo, hi, word) for word in narrow), _root(lo, hi) if squared else None]
+    told = [story for story in stories if story is not None]
+    best = min(told, key=lambda story: story.digits, default=plain)
+    return best if best.digits + _SAVED <= plain.digits else plain
 
 
 def digits_known(lo: float, hi: float) -> float:
-    """−log10 of the relative half width: 5 means that the number is known to one part in 100 000; 0 without a lower end."""
+    """−log10 of the relative half width: 5 means known to one part in 100 000; 0 where the lower end is 0."""
     if lo <= 0 or not isfinite(hi):
         return 0.0
     half = (hi - lo) / (hi + lo)
@@ -77,12 +79,17 @@ def _named(lo: float, hi: float) -> Written | None:
     for word in ("float32", "float16", "bfloat16", "float64"):
         value = FORMATS[word].machine_epsilon
         if lo <= value <= hi:
-            return Written(value, 1, name=f"machine epsilon of {word}")
+            return Written(value, 1, story=f"machine epsilon of {word}")
     return None
 
 
+def _root(lo: float, hi: float) -> Written | None:
+    square = simplest(lo * lo, hi * hi)
+    return square and Written(sqrt(square.value), square.digits, story=f"the root of {square}")
+
+
 def _rounded(lo: float, hi: float, word: str) -> Written | None:
-    """The simplest decimal that rounds into [lo, hi], where the interval holds one value of the format."""
+    """The simplest decimal that `word` rounds into [lo, hi]."""
     value = float(round_to(np.asarray((lo + hi) / 2), word))
     if not lo <= value <= hi or value == 0:
         return None

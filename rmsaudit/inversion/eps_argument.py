@@ -1,4 +1,4 @@
-"""What a box does with the eps that it is asked for: uses it, rounds it, raises it to a hidden minimum, or ignores it."""
+"""What a box does with an eps that it is asked for: uses, rounds or ignores it, or raises it to a hidden minimum."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class EpsArgument:
     """asked: each eps that was asked for, with the one that acted. value: the hidden minimum, or what acts instead.
 
     used: every asked one acted, as far as can be seen. rounded: after rounding to `dtype`. minimum: those below `value`
-    were replaced by it. ignored: the same `value` acted every time. changed: none of these.
+    were replaced by it. ignored: the same `value` acted every time (None: no eps did). changed: none of these.
     """
 
     use: Use
@@ -33,22 +33,20 @@ def compare(asked: Sequence[tuple[float, Placed]], narrow: Sequence[str]) -> Eps
     narrow: dtypes that eps may be rounded to, likeliest first.
     """
     pairs = tuple(sorted(asked, key=lambda pair: pair[0]))
-    if all(acted.contains(eps) for eps, acted in pairs):
+    replaced = [(eps, acted) for eps, acted in pairs if not acted.contains(eps)]
+    if not replaced:
         seen = any(acted.lo > 0 for _, acted in pairs)
         return EpsArgument("used" if seen else "not observable", pairs)
     for dtype in narrow:
         if all(acted.contains(float(round_to(np.asarray(eps), dtype))) for eps, acted in pairs):
             return EpsArgument("rounded", pairs, dtype=dtype)
-    replaced = [acted for eps, acted in pairs if not acted.contains(eps)]
-    lo, hi = max(acted.lo for acted in replaced), min(acted.hi for acted in replaced)
-    if lo > hi:
+    lo, hi = max(acted.lo for _, acted in replaced), min(acted.hi for _, acted in replaced)
+    if lo > hi or len(pairs) == 1:
         return EpsArgument("changed", pairs)
-    if len(replaced) == len(pairs):
-        return EpsArgument("ignored" if len(pairs) > 1 else "changed", pairs, value=written(lo, hi, narrow))
-    if all(eps < lo for eps, acted in pairs if not acted.contains(eps)) and _kept_above(pairs, lo):
-        return EpsArgument("minimum", pairs, value=written(lo, hi, narrow))
+    value = written(lo, hi, narrow=narrow)
+    if all(acted.lo <= hi and acted.hi >= lo for _, acted in pairs):
+        return EpsArgument("ignored", pairs, value=value)
+    kept = [eps for eps, acted in pairs if acted.contains(eps)]
+    if all(eps < lo for eps, _ in replaced) and all(eps >= lo for eps in kept):
+        return EpsArgument("minimum", pairs, value=value)
     return EpsArgument("changed", pairs)
-
-
-def _kept_above(pairs: Sequence[tuple[float, Placed]], minimum: float) -> bool:
-    return all(eps >= minimum for eps, acted in pairs if acted.contains(eps) and acted.lo > 0)

@@ -7,7 +7,7 @@ import numpy as np
 from rmsaudit.arrays import Array
 from rmsaudit.case import Case
 from rmsaudit.inversion.divisor import divisor
-from rmsaudit.inversion.interval import Interval
+from rmsaudit.inversion.interval import Interval, exactly
 from rmsaudit.inversion.sum_of_squares import sum_of_squares
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.gain import post_scale
@@ -54,8 +54,7 @@ def operands(spec: NormSpec, case: Case) -> Operands:
         unit = np.where(largest > 0, largest, 1.0)
     x = x / unit[:, None]
     entering = statistic_size(size, spec)
-    squares = sum_of_squares(x[:, :entering])
-    squares = Interval(squares.lo * (1 - SLACK), squares.hi * (1 + SLACK))
+    squares = _squares(x[:, :entering], spec)
     return Operands(
         x=x,
         unit=unit,
@@ -69,4 +68,15 @@ def operands(spec: NormSpec, case: Case) -> Operands:
 
 def by_part(values: Array, spec: NormSpec, parts: int) -> Array:
     """values[width] for every part, [parts, size]."""
+    if spec.groups == 1:
+        return np.broadcast_to(values, (parts, len(values)))
     return np.tile(values.reshape(spec.groups, -1), (parts // spec.groups, 1))
+
+
+def _squares(x: Array, spec: NormSpec) -> Interval:
+    """Σ x², enclosed as closely as the roundings of `spec` make worth while: a sum of n float64 is off by n · 2^-53."""
+    if "float64" in (spec.compute_dtype, spec.accumulate_dtype, spec.statistic_dtype, spec.inverse_dtype):
+        exact, slack = sum_of_squares(x), SLACK
+    else:
+        exact, slack = exactly(np.einsum("ij,ij->i", x, x)), (x.shape[-1] + 2) * 2.0**-53 + SLACK
+    return Interval(exact.lo * (1 - slack), exact.hi * (1 + slack))

@@ -6,9 +6,11 @@ import numpy as np
 
 from rmsaudit.arrays import Array
 from rmsaudit.formats import Format
-from rmsaudit.inversion.interval import Interval
+from rmsaudit.inversion.interval import Interval, not_negative
 
 Rounding = Literal["nearest_even", "toward_zero"]
+
+_EXPONENT = np.uint64(0x7FF0_0000_0000_0000)  # of a float64
 
 
 def preimage(magnitudes: Array, fmt: Format, *, rounding: Rounding = "nearest_even", flushes: bool = False) -> Interval:
@@ -16,30 +18,32 @@ def preimage(magnitudes: Array, fmt: Format, *, rounding: Rounding = "nearest_ev
 
     To nearest: half the gap to the neighbour on either side, exact in float64; the gap below a power of two is half the
     gap above it. For float64 itself, whose midpoints are no float64, the neighbours. Toward zero: from the value up to
-    the next. Infinity reaches down to where overflow begins; NaN comes out as NaN. flushes: below the smallest normal
-    value nothing is known but that.
+    the next. Infinity reaches down to where overflow begins; NaN stays NaN. flushes: below the smallest normal value
+    nothing is known but that.
     """
-    above, below = _gaps(magnitudes, fmt)
+    above, below = _gaps(np.ascontiguousarray(magnitudes, dtype=np.float64), fmt)
     if rounding == "toward_zero":
-        lo, hi = magnitudes, magnitudes + above
-    elif fmt.name == "float64":
-        lo, hi = magnitudes - below, magnitudes + above
+        lo, hi, edge = magnitudes, magnitudes + above, fmt.max
     else:
-        lo, hi = magnitudes - below / 2, magnitudes + above / 2
-    largest = np.asarray(fmt.max)
-    edge = largest if rounding == "toward_zero" else largest + _gaps(largest, fmt)[0] / 2
+        share = 1.0 if fmt.name == "float64" else 0.5
+        with np.errstate(invalid="ignore", over="ignore"):
+            lo, hi, edge = magnitudes - share * below, magnitudes + share * above, _overflow(fmt)
     infinite = np.isinf(magnitudes)
     lo, hi = np.where(infinite, edge, lo), np.where(infinite, np.inf, hi)
     if flushes:
         hidden = magnitudes < fmt.smallest_normal
         lo, hi = np.where(hidden, 0.0, lo), np.where(hidden, np.maximum(hi, fmt.smallest_normal), hi)
-    return Interval(np.maximum(lo, 0.0), hi)
+    return not_negative(Interval(lo, hi))
+
+
+def _overflow(fmt: Format) -> float:
+    """The smallest magnitude that rounds to infinity, or a little less: float64's is not a float64."""
+    return fmt.max if fmt.name == "float64" else fmt.max + fmt.ulp(fmt.max) / 2
 
 
 def _gaps(magnitudes: Array, fmt: Format) -> tuple[Array, Array]:
     """The distance to the next value of `fmt` and to the one before, in float64."""
-    finite = np.where(np.isfinite(magnitudes), magnitudes, 1.0)
-    mantissa, exponent = np.frexp(finite)  # finite = m * 2^exponent, m in [1/2, 1)
-    above = np.ldexp(1.0, np.maximum(exponent - 1, fmt.min_exponent) - fmt.precision + 1)
-    begins_binade = (mantissa == 0.5) & (exponent - 1 > fmt.min_exponent)
+    binade = (magnitudes.view(np.uint64) & _EXPONENT).view(np.float64)  # the power of two at or below each, 0 for 0
+    above = np.maximum(binade, fmt.smallest_normal) * fmt.machine_epsilon
+    begins_binade = (magnitudes == binade) & (binade > fmt.smallest_normal)
     return above, np.where(begins_binade, above / 2, above)

@@ -1,4 +1,4 @@
-"""The inputs that a black box is read with: whole numbers times powers of two, the same ones on every machine.
+"""The inputs that a black box is read with: whole numbers times powers of two, drawn as the battery's are.
 
 Every row of `balanced` is made so that what is not asked about cannot matter. Its squares are whole numbers with a sum
 below 2^24 in units of the row, so that in float32 the sum is exact in every order. Its elements come in pairs a, −a, so
@@ -39,9 +39,10 @@ class Probes:
             raise ValueError(f"width {self.width} leaves no pair of elements; use 2 or more")
 
     def balanced(self, scales: Array, stream: str) -> Array:
-        """A row for each of `scales`, whose rms is between 2^(scale − 1) and 2^(scale + 1) where the format allows that.
+        """A row for each of `scales`, of rms 2^(scale − 1) to 2^(scale + 1) where the format allows that.
 
-        Where it does not, whole numbers get smaller first; then fewer and fewer pairs are not 0. A last odd column is 0.
+        Where it does not, whole numbers get smaller first; then fewer and fewer pairs are not 0. A last odd column is
+        always 0.
         """
         count, pairs = len(scales), self.width // 2
         draw = self._draw(stream)
@@ -64,27 +65,34 @@ class Probes:
         return self.balanced(np.arange(count) / count, "ordinary")
 
     def shifted(self, count: int) -> tuple[Array, Array]:
-        """Rows whose mean is 0, of eighths up to 15/8, and the same rows with 8 added to every element; 7 bits at most."""
+        """Rows of mean 0, of eighths up to 15/8, and the same rows with 8 added to every element: 7 bits at most."""
         draw = self._draw("shifted")
         eighths = (1 + draw.below(15, count, self.width // 2)) * (1 - 2 * draw.below(2, count, self.width // 2))
         rows = self._paired(eighths / 8.0)
         return self._held(rows), self._held(rows + 8.0)
 
-    def influence(self) -> tuple[Array, Array]:
-        """A row of elements of about equal size, then the same row with a block of its columns much louder, block by
-        block, then the same again with the loud block negated. The last block is the last column by itself. Also
-        loud[blocks, width], true inside each block.
+    @property
+    def block_size(self) -> int:
+        """How many columns a block has, at most."""
+        return -(-self.width // MOST_BLOCKS)
 
-        Negated as well, because where the mean is subtracted an element can move as its row's factor does.
+    def blocks(self) -> Array:
+        """Blocks of neighbouring columns that cover the row, and the last column by itself: [blocks, width], true
+        inside a block."""
+        count = min(self.width, MOST_BLOCKS)
+        blocks = np.arange(self.width) * count // self.width == np.arange(count)[:, None]
+        return np.concatenate([blocks, (np.arange(self.width) == self.width - 1)[None]])
+
+    def influence(self, loud: Array) -> Array:
+        """A row of elements of about equal size; for each block of loud[blocks, width] the same row with that block
+        much louder; then those again with the loud block negated.
+
+        Negated as well, because where the mean is subtracted an element may happen to move as its row's factor does.
         """
-        blocks = min(self.width, MOST_BLOCKS)
-        loud = np.arange(self.width) * blocks // self.width == np.arange(blocks)[:, None]
-        loud = np.concatenate([loud, (np.arange(self.width) == self.width - 1)[None]])
         exponent = np.ceil(np.log2(_LOUDER * self.width / loud.sum(axis=-1, keepdims=True)) / 2).astype(int)
         base = self._held(self._draw("influence").binade(self.width)).astype(np.float64)
         louder = np.ldexp(base, exponent)
-        rows = [base[None], np.where(loud, louder, base), np.where(loud, -louder, base)]
-        return self._held(np.concatenate(rows)), loud
+        return self._held(np.concatenate([base[None], np.where(loud, louder, base), np.where(loud, -louder, base)]))
 
     @property
     def _format(self) -> CommonFormat:
@@ -127,7 +135,8 @@ class Probes:
         """The exponent of each row's unit: one for which more than half of `_tops` is used, but no less than the format
         has."""
         wanted = np.ceil(scales - log2(self._rms)).astype(int)
-        return np.maximum(wanted, self._format.smallest_exponent)
+        units: Array = np.maximum(wanted, self._format.smallest_exponent)
+        return units
 
 
 def odd_sixteenths(width: int, seed: int = 0) -> Array:

@@ -7,16 +7,18 @@ becomes of an eps that is asked for. What is claimed is what every row leaves; w
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
-
-import numpy as np
+from math import sqrt
+from typing import Any
 
 from rmsaudit.inversion.black_box import CannotAsk, Run
+from rmsaudit.inversion.box import Box, NotThisFamily
 from rmsaudit.inversion.decimals import Written, written
+from rmsaudit.inversion.divisors import Divisor
 from rmsaudit.inversion.eps_argument import EpsArgument, compare
-from rmsaudit.inversion.eps_reading import EpsReading, Placed
-from rmsaudit.inversion.scale_law import Divisor, View, read_scale_law
-from rmsaudit.inversion.structure import Box, NotThisFamily, Structure, at_width, read_structure
+from rmsaudit.inversion.eps_reading import EpsReading, Placed, equivalences
+from rmsaudit.inversion.questions import at_width, read_structure
+from rmsaudit.inversion.scale_law import Prescale, ScaleLaw, View, read_scale_law
+from rmsaudit.inversion.structure import Structure
 
 WIDTHS = (256, 64)  # powers of four: n, 1/n and √n are exact
 
@@ -34,7 +36,7 @@ class Reading:
     widths: tuple[int, ...]
     structure: Structure
     divisor: Divisor
-    prescale: Literal["none", "max_abs"]
+    prescale: Prescale
     eps: EpsReading
     argument: EpsArgument | None
     not_observable: tuple[str, ...]
@@ -46,13 +48,17 @@ class Reading:
 
     def number(self, placed: Placed) -> Written | None:
         """The eps that somebody probably wrote, under this placement; None where no eps at all would do."""
-        return written(placed.lo, placed.hi, self.narrow)
+        return written(placed.lo, placed.hi, narrow=self.narrow, squared=placed.placement.startswith("floor"))
 
     @property
     def statistic_precision(self) -> str:
-        """Of what dtype the statistic is, in words; see `eps_reading.LADDER`."""
-        assert self.eps.rung is not None
-        return self.eps.rung.precision
+        """Of what dtype the statistic is, in words: the rung of `eps_reading.ladder_for` that explains the rows."""
+        return "" if self.eps.rung is None else self.eps.rung.precision
+
+    @property
+    def equivalences(self) -> tuple[str, ...]:
+        """Why some of the placements that stand cannot be told apart."""
+        return equivalences(self.eps.standing)
 
     @property
     def narrow(self) -> tuple[str, ...]:
@@ -67,7 +73,23 @@ class Reading:
         """The declarations that stand, likeliest first: the variables of a `NormSpec` that were read, by name."""
         rest = [placed for placed in self.eps.standing if placed is not self.likeliest]
         for placed in (self.likeliest, *rest):
-            yield {**self._structure_words(), **_eps_words(placed, self.number(placed))}
+            yield {**self._structure_words(), **self._eps_words(placed)}
+
+    @property
+    def _left_out(self) -> float:
+        """n/k where k elements enter the sum and n are counted; else 1. A `NormSpec` says that as a mean over k, with
+        eps and result scaled."""
+        count = self.divisor.count(self.structure)
+        return count / sum(self.structure.counted) if self.divisor.over == "all" else 1.0
+
+    def _eps_words(self, placed: Placed) -> dict[str, Any]:
+        number, scaled = self.number(placed), self._left_out
+        if number is None:
+            return {"eps_placement": "none", "eps": 0.0}
+        beside = placed.placement in ("outside_sqrt", "floor_rms")
+        scale = sqrt(scaled) if beside else scaled if placed.placement == "inside_sqrt" else 1.0
+        words: dict[str, Any] = {"eps_placement": placed.placement, "eps": number.value * scale}
+        return words if number.dtype is None else {**words, "eps_dtype": number.dtype}
 
     def _structure_words(self) -> dict[str, Any]:
         structure = self.structure
@@ -79,7 +101,7 @@ class Reading:
             "statistic": "variance" if structure.centred == "statistic only" else self.divisor.statistic,
             "gain_applied": structure.gain_applied,
             "gain_offset": structure.gain_offset,
-            "post_scale": self.divisor.post_scale,
+            "post_scale": self.divisor.post_scale if self._left_out == 1.0 else sqrt(self._left_out),
             "output_dtype": structure.output_dtype,
         }
         if structure.cast_point == "before_gain":
@@ -124,7 +146,7 @@ def read(
         prescale=law.prescale,
         eps=law.eps,
         argument=None,
-        not_observable=(*_structure_notes(structure, output_dtype), *notes, *_eps_notes(law.eps, views)),
+        not_observable=(*_structure_notes(structure, output_dtype), *notes, *_eps_notes(law, views)),
     )
     return replace(reading, argument=_argument(reading, views[0], asked)) if asked else reading
 
@@ -147,15 +169,15 @@ def _views(box: Box, structure: Structure, widths: Sequence[int]) -> tuple[list[
 
 
 def _argument(reading: Reading, view: View, asked: Sequence[float]) -> EpsArgument:
-    """The eps that acts for each one asked, under the placement that the first of them showed."""
+    """The eps that acts for each one asked, under the placement that the first one to act shows."""
+    laws = [(eps, read_scale_law([View(replace(view.box, eps=eps), view.structure)])) for eps in asked[1:]]
+    others = [(eps, law.eps) for eps, law in laws if not isinstance(law, NotThisFamily)]
     placement = reading.likeliest.placement
-    acted = [(asked[0], reading.likeliest)]
-    for eps in asked[1:]:
-        law = read_scale_law([View(replace(view.box, eps=eps), view.structure)])
-        placed = None if isinstance(law, NotThisFamily) else law.eps.placed(placement)
-        if placed is not None:
-            acted.append((eps, placed))
-    return compare(acted, reading.narrow)
+    if not reading.eps.acts:
+        acting = [found.standing[0].placement for _, found in others if found.acts]
+        placement = acting[0] if acting else placement
+    found = [(eps, read.placed(placement)) for eps, read in [(asked[0], reading.eps), *others]]
+    return compare([(eps, placed) for eps, placed in found if placed is not None], reading.narrow)
 
 
 # --- in words --------------------------------------------------------------------------------------------------------
@@ -168,27 +190,24 @@ def _statistic_width(structure: Structure) -> int | str:
     return counted if leading and not all(structure.counted) else "all"
 
 
-def _eps_words(placed: Placed, number: Written | None) -> dict[str, Any]:
-    if number is None:
-        return {"eps_placement": "none", "eps": 0.0}
-    words: dict[str, Any] = {"eps_placement": placed.placement, "eps": number.value}
-    return words if number.dtype is None else {**words, "eps_dtype": number.dtype}
-
-
 def _structure_notes(structure: Structure, output_dtype: str | None) -> Iterator[str]:
     if output_dtype not in (None, structure.output_dtype):
-        yield f"the output is {structure.output_dtype}; {output_dtype} was declared"
+        yield f"output_dtype: it is {structure.output_dtype}; {output_dtype} was declared"
     if structure.gain_applied and structure.cast_point == "not observable":
-        yield f"cast_point: the normalised row is held in {structure.grid}, the dtype of the output, either way"
+        yield f"cast_point: the normalised row is held in {structure.grid}, as the output is, either way"
 
 
-def _eps_notes(eps: EpsReading, views: Sequence[View]) -> Iterator[str]:
+def _eps_notes(law: ScaleLaw, views: Sequence[View]) -> Iterator[str]:
+    eps, box = law.eps, views[0].box
+    if any(view.flushes_inputs for view in views):
+        yield f"eps: subnormal {box.input_dtype} inputs come out as zeros, so no smaller rows were asked about"
     if not eps.acts:
-        bound = max(placed.hi for placed in eps.standing)
+        smallest = min(view.smallest for view in views)
+        bounds = ", ".join(f"{placed.placement} {placed.hi:.3g}" for placed in eps.standing)
         yield (
-            f"eps: {views[0].box.input_dtype} rows of rms 2^{views[0].smallest:.3g} are the smallest that were asked about,"
-            f" and no eps needs to act on them; at most {bound:.3g} could"
+            f"eps: none needs to act on rows down to rms 2^{smallest:.4g}, the smallest that were asked about"
+            f" ({box.input_dtype}); at most: {bounds}"
         )
-    standing = {placed.placement for placed in eps.standing}
-    if {"inside_sqrt", "inside_sum"} <= standing and len({view.box.width for view in views}) == 1 and eps.acts:
+        yield "prescale: with no eps that acts, dividing rows by their largest magnitude first changes nothing"
+    if eps.acts and len(views) == 1 and eps.placed("inside_sqrt") and eps.placed("inside_sum"):
         yield "eps_placement: one width cannot tell eps on the mean from width times that eps on the sum"

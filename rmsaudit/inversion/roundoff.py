@@ -41,6 +41,7 @@ def cast(held: str, dtype: str, spec: NormSpec) -> float:
 
 
 def holds(outer: Format, inner: Format) -> bool:
+    """Whether every value of `inner` that does not overflow is one of `outer`."""
     return outer.precision >= inner.precision and outer.min_exponent <= inner.min_exponent
 
 

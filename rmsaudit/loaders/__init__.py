@@ -22,9 +22,10 @@ class Ran:
 
 @dataclass(frozen=True)
 class Failed:
-    """Why a side returned nothing usable, in its own words."""
+    """Why a side returned nothing usable, in its own words. died: its process did not survive the call."""
 
     says: str
+    died: bool = False
 
 
 Observation = Ran | Failed

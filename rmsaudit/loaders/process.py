@@ -129,7 +129,7 @@ class Runner:
             return answer
         if isinstance(answer, Ended) or not self._may_stay(answer):
             self.close()
-        return Failed(fault or "")
+        return Failed(fault or "", died=isinstance(answer, Ended))
 
     def close(self) -> None:
         """Ends the worker with all that it started."""
@@ -209,6 +209,8 @@ class Worker:
         shape: tuple[int, ...] | None = None,
     ) -> Answer | Ended:
         """The answer to one request. `shape`: of the array that comes with it, where one does."""
+        if not self._process.is_open:
+            return Ended(says="has been ended")
         self._asked += 1
         frame = _frame({**header, "seconds": seconds, "id": self._asked}, arrays)
         exchange = _Exchange(frame, _incoming(self._asked, shape))
@@ -293,6 +295,10 @@ class _Process:
 
     def __exit__(self, *_: object) -> None:
         self._close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._close.alive
 
     def take_over(self, descriptors: Iterable[int]) -> None:
         """Makes these pipes as short-lived as the process."""
@@ -401,8 +407,8 @@ def _end(owner: int, popen: "subprocess.Popen[bytes]", control: socket.socket, d
     control.close()
     try:
         popen.wait(timeout=1)
-    except subprocess.TimeoutExpired:
-        popen.kill()
+    except subprocess.TimeoutExpired:  # an interpreter that never came as far as worker.py
+        os.killpg(popen.pid, signal.SIGKILL)
         popen.wait()
     for stream in (popen.stdout, popen.stderr):
         if stream is not None:

@@ -79,6 +79,17 @@ class Notes:
     shares: frozenset[str] = frozenset()
     left: int = 0
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a record says of them; nothing where nothing was noted."""
+        said = {
+            f"called as {self.called}": self.called,
+            f"changed {' and '.join(sorted(self.changed))} in place; every call has copies of its own": self.changed,
+            f"returned memory of {' and '.join(sorted(self.shares))}": self.shares,
+            f"left {self.left} processes behind, which were ended": self.left,
+        }
+        return tuple(sentence for sentence, noted in said.items() if noted)
+
 
 class PythonSide:
     """A side whose every call runs in the side's own process."""
@@ -124,6 +135,19 @@ class PythonSide:
         """How many threads it uses; None before the first call, or where that cannot be set."""
         return self._runner.facts.get("threads")
 
+    @property
+    def takes_eps(self) -> bool:
+        """Whether eps is handed to it, in the call or when it is constructed; False before the first call."""
+        return bool(self._runner.facts.get("takes_eps"))
+
+    @property
+    def only_width(self) -> str | None:
+        """Why it takes no other width; None where it may. A class whose gain has a size of its own takes that one."""
+        section = self._section
+        if section.module is None or section.gain is None or "$width" in _words(section.init):
+            return None
+        return f"{section.target} is constructed for one width; write $width in `init:` if it takes others"
+
     def observe(self, case: Case) -> Observation:
         returned = self.call(case)
         return returned if isinstance(returned, Failed) else Ran(returned.output)
@@ -135,16 +159,18 @@ class PythonSide:
         eps: float | None = None,
         layout: Layout = "contiguous",
         threads: int | None = None,
+        spec: NormSpec | None = None,
     ) -> Returned | Failed:
         """One call on private copies, each operand in the dtype that the spec has for it.
 
         eps: another one than the declared. layout: how x and residual lie in memory; for `broadcast`, their first row
-        stands for all. threads: how many to use, where `self.threads` is not None.
+        stands for all. threads: how many to use, where `self.threads` is not None. spec: another one than the
+        declared, for its operands' dtypes.
         """
         failed = self._runner.start()
         if failed is not None:
             return failed
-        wanted = self._operands(case, self._runner.facts["operands"])
+        wanted = self._operands(case, self._runner.facts["operands"], spec or self.spec)
         request = {
             "do": "call",
             "eps": self._declared_eps() if eps is None else eps,
@@ -169,8 +195,7 @@ class PythonSide:
         """None where `eps: null` was declared: torch's None, which the code resolves itself."""
         return None if "eps" in self.declared and self.declared["eps"] is None else self.spec.eps
 
-    def _operands(self, case: Case, wanted: Sequence[str]) -> dict[str, Array]:
-        spec = self.spec
+    def _operands(self, case: Case, wanted: Sequence[str], spec: NormSpec) -> dict[str, Array]:
         dtypes = {
             "x": spec.input_dtype,
             "residual": spec.residual_dtype,
@@ -251,6 +276,15 @@ def _misused(key: str, template: Any, words: tuple[str, ...]) -> str | None:
     if template is None or isinstance(template, bool | int | float):
         return None
     return f"`{key}:` has a {type(template).__name__}, which cannot be handed on; write a number, a word or a list"
+
+
+def _words(template: Any) -> set[str]:
+    """Every text in a template."""
+    if isinstance(template, str):
+        return {template}
+    if isinstance(template, Mapping):
+        template = list(template.values())
+    return set().union(*map(_words, template)) if isinstance(template, list | tuple) else set()
 
 
 def _load_request(section: PythonSection, home: Path) -> dict[str, Any]:

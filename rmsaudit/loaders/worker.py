@@ -788,6 +788,7 @@ class Code:
         return {
             "called": shown_call(request["name"], self.arguments),
             "operands": sorted(wanted),
+            "takes_eps": "eps" in {*words_in(self.arguments), *words_in(request["init"])},
             "layouts": list(self.framework.layouts),
             "threads": self.framework.threads(),
         }

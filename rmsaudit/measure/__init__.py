@@ -10,7 +10,7 @@ With numpy:
 statistics    `measure` and `distance`: two tensors to a `Measurement`, block by block
 tally         the general path: any elements, any dtypes, non-finite values
 dense         the quick path: blocks of one dtype in which many elements differ
-prefilter     the vectorised step in front of `frontier`
+prefilter     the frontier of arrays
 row_factors   candidate ÷ reference, row by row
 ulp           steps between two values of one format
 violations    how many elements a limit refuses

@@ -15,7 +15,7 @@ from rmsaudit.formats import FORMATS
 from rmsaudit.measure.tally import Tally
 
 BLOCK = 1 << 16  # elements at most: buffers that stay in the cache, and few calls an element
-_FEW = 1 << 12  # a tensor with fewer elements is quicker on the general path
+_FEW = 1 << 12  # a tensor with fewer elements goes the general path, which has fewer calls
 _FOLDS = 32  # a block is looked at as so many rows, of which the largest of each column is found first
 _ENOUGH = 1024  # suspects that wait before they are looked at together
 
@@ -36,7 +36,9 @@ class DensePath:
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
         self.size = min(BLOCK, tally.reference.size // _FOLDS * _FOLDS) or BLOCK
-        self.many = max(self.size, _FEW) // 8  # picking so many elements costs more than passes over a whole block
+        self.many = self.size // 8  # picking so many elements costs more than passes over a whole block
+        if self.size < _FEW:
+            self.many = self.size + 1
         word = word_of(tally.reference)
         self.screening = np.dtype(np.float64 if word == "float64" else np.float32)
         self.error, self.quotient, self.wide_reference, self.wide_candidate = np.empty((4, self.size), self.screening)

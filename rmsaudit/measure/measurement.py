@@ -6,9 +6,10 @@ from sys import float_info
 from typing import NamedTuple, Self
 
 from rmsaudit.measure.element import Element
-from rmsaudit.measure.frontier import frontier, larger_quotient
+from rmsaudit.measure.frontier import MOST, bounded, frontier, larger_error, larger_quotient, thinned
 from rmsaudit.measure.limits import Limit, Point, quotient, smallest_rtol, to_float
 
+POINTS_RECORDED = 32  # as many as a reader of a record can be asked to skip
 ROWS_KEPT = 128  # rows of which the factor is known; every row of a battery case, an even spread of a large tensor
 
 
@@ -129,8 +130,12 @@ class Measurement:
     zero_reference    elements with a zero reference and another candidate; they have no relative error
     candidate_larger  differing finite elements with |candidate| > |reference|
     max_ulp           the most steps between two elements along the ordered values of `unit`
-    frontier          the elements that decide for all under `sum`, `either` and `max`; see `frontier`
-    largest_rel       the element with the largest d/|reference| over a reference that is not zero
+    frontier          the points that decide for all elements under `sum`, `either` and `max`; see `frontier`
+    frontier_exact    False where it was too long, and neighbours were joined: never too lenient, but merging may then
+                      give other points than measuring at once
+    largest_abs       the element with the largest d; of several the one with the smallest |reference|, then the first
+    largest_rel       the element with the largest d/|reference| over a reference that is not zero; of several the one
+                      with the largest d, then the first
     largest_ulp       the element that is max_ulp apart; of several the first place
     """
 
@@ -142,7 +147,9 @@ class Measurement:
     candidate_larger: int
     max_ulp: int
     nonfinite: NonFinite
-    frontier: tuple[Element, ...]
+    frontier: tuple[Point, ...]
+    frontier_exact: bool
+    largest_abs: Element | None
     largest_rel: Element | None
     largest_ulp: Element | None
     row_factors: RowFactors
@@ -151,6 +158,7 @@ class Measurement:
         """The measurement of both together. Raises ValueError where they count ulp in different dtypes."""
         if self.unit != other.unit:
             raise ValueError(f"ulp of {self.unit} and of {other.unit} have no common maximum")
+        points = frontier(self.frontier + other.frontier)
         return Measurement(
             unit=self.unit,
             elements=self.elements + other.elements,
@@ -160,16 +168,13 @@ class Measurement:
             candidate_larger=self.candidate_larger + other.candidate_larger,
             max_ulp=max(self.max_ulp, other.max_ulp),
             nonfinite=self.nonfinite.merge(other.nonfinite),
-            frontier=frontier(self.frontier + other.frontier),
+            frontier=bounded(points),
+            frontier_exact=self.frontier_exact and other.frontier_exact and len(points) <= MOST,
+            largest_abs=larger_error(self.largest_abs, other.largest_abs),
             largest_rel=larger_quotient(self.largest_rel, other.largest_rel),
             largest_ulp=_more_steps(self, other),
             row_factors=self.row_factors.merge(other.row_factors),
         )
-
-    @property
-    def largest_abs(self) -> Element | None:
-        """The element with the largest d; of several the one with the smallest |reference|, then the first place."""
-        return self.frontier[0] if self.frontier else None
 
     @property
     def max_abs_error(self) -> float:
@@ -184,8 +189,13 @@ class Measurement:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """The frontier as the rules see it: what a record needs for judging again."""
-        return tuple(element.point for element in self.frontier)
+        """What a record needs for judging again: the frontier, thinned to POINTS_RECORDED where it is longer."""
+        return tuple(point for point, _ in thinned(self.frontier, POINTS_RECORDED))
+
+    @property
+    def points_exact(self) -> bool:
+        """False where `points` may refuse a limit that every element is within, by a hair."""
+        return self.frontier_exact and len(self.frontier) <= POINTS_RECORDED
 
     @property
     def differing_share(self) -> float:
@@ -224,7 +234,7 @@ class Measurement:
                 return self.max_ulp <= limit.max_ulp
             case "exact":
                 return not self.differing and not self.signed_zero
-        return all(map(limit.allows, self.points))
+        return all(map(limit.allows, self.frontier))
 
 
 def _more_steps(one: Measurement, other: Measurement) -> Element | None:

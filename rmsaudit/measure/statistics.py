@@ -6,7 +6,8 @@ from rmsaudit.arrays import Array, bits, bits_of, round_to, word_of
 from rmsaudit.formats import FORMATS
 from rmsaudit.measure.dense import BLOCK, DensePath
 from rmsaudit.measure.element import Element
-from rmsaudit.measure.frontier import frontier
+from rmsaudit.measure.frontier import frontier, larger_error
+from rmsaudit.measure.limits import Point
 from rmsaudit.measure.measurement import Distance, Measurement, NonFinite, RowFactors
 from rmsaudit.measure.row_factors import row_factors
 from rmsaudit.measure.tally import NOWHERE, Tally
@@ -143,8 +144,9 @@ class _Places:
         self.case, self.first_row = case, first_row
 
     def measurement(self, tally: Tally, factors: RowFactors) -> Measurement:
-        errors = [self.element(index) for index in tally.prefilter.kept.at.tolist()]
-        over_nonzero = frontier(errors)
+        kept = tally.prefilter.kept
+        over_zero = [Point(0.0, tally.zero_error)] if tally.zero_reference else []
+        largest, steepest = (int(at[0]) if at.size else NOWHERE for at in (kept.at, tally.prefilter.steepest.at))
         return Measurement(
             unit=tally.unit,
             elements=self.reference.size,
@@ -157,22 +159,19 @@ class _Places:
                 reference=tally.reference_classes,
                 candidate=tally.candidate_classes,
                 mismatched=tally.mismatched,
-                first=self.element_or_none(tally.mismatched_at),
+                first=self.element(tally.mismatched_at),
             ),
-            frontier=self.with_zero(over_nonzero, tally),
-            largest_rel=over_nonzero[-1] if over_nonzero else None,
-            largest_ulp=self.element_or_none(tally.max_ulp_at),
+            frontier=frontier([*kept.points(), *over_zero]),
+            frontier_exact=tally.prefilter.exact,
+            largest_abs=larger_error(self.element(largest), self.element(tally.zero_at)),
+            largest_rel=self.element(steepest),
+            largest_ulp=self.element(tally.max_ulp_at),
             row_factors=factors,
         )
 
-    def with_zero(self, over_nonzero: tuple[Element, ...], tally: Tally) -> tuple[Element, ...]:
-        """The frontier, joined by the largest error over a zero reference."""
-        return frontier([*over_nonzero, self.element(tally.zero_at)]) if tally.zero_reference else over_nonzero
-
-    def element_or_none(self, index: int) -> Element | None:
-        return None if index == NOWHERE else self.element(index)
-
-    def element(self, index: int) -> Element:
+    def element(self, index: int) -> Element | None:
+        if index == NOWHERE:
+            return None
         row, column = divmod(index, self.reference.shape[1])
         return Element(
             case=self.case,

@@ -37,10 +37,10 @@ class Tally:
         if not finite.all():
             self._classify(at[~finite], wide_reference[~finite], wide_candidate[~finite])
         unequal = wide_reference != wide_candidate
-        other_sign = np.signbit(wide_reference) != np.signbit(wide_candidate)
-        self.signed_zero += int(np.count_nonzero(~unequal & other_sign))
         which = finite & unequal
         if not which.all():
+            other_sign = np.signbit(wide_reference) != np.signbit(wide_candidate)
+            self.signed_zero += int(np.count_nonzero(~unequal & other_sign))
             at, reference, candidate = at[which], reference[which], candidate[which]
             wide_reference, wide_candidate = wide_reference[which], wide_candidate[which]
         if at.size:

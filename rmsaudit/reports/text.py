@@ -200,7 +200,7 @@ def _worst(record: AcceptanceRecord) -> list[RenderableType]:
         shown_in_the_table = result.margin is not None and result.margin > 1
         if result.verdict == "rejected" and result.because and not shown_in_the_table:
             lines.append(Padding(Text(f"{name}: {result.because}"), (0, 0, 0, 2)))
-    name, worst = next(((name, r.worst) for name, r in record.results.items() if r.worst), ("", None))
+    name, worst = next(((name, r.worst[0]) for name, r in record.results.items() if r.worst), ("", None))
     if worst is not None:
         case = f", {worst.case}" if worst.case else ""
         values = {

@@ -67,7 +67,6 @@ def subtract_mean(operand: "Array", choices: Statistic, ar: "Arithmetic") -> "Ar
 
 def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watch: Watch = unwatched) -> "Array":
     """Σ operand² over the last axis, [outer, groups, 1] in accumulate_dtype; the mean where `is_mean_already`."""
-    accumulate = choices.accumulate_dtype
     total = _sum_of_squares(operand, choices, ar, watch)
     if not is_mean_already(choices):
         watch("sum", total)

@@ -144,6 +144,7 @@ def test_a_worker_that_has_ended_stays_so() -> None:
     assert first.says == "ended its own process with exit code 3; it printed: about to leave"
     assert worker.close() == 0
     assert worker.close() == 0  # twice does no harm
+    assert call(worker) == Ended(says="has been ended")
 
 
 @linux
@@ -201,6 +202,18 @@ def test_a_worker_dies_with_its_supervisor() -> None:
     os.kill(supervisor, signal.SIGKILL)
     assert ends_soon(child)
     assert isinstance(call(worker), Ended)
+
+
+def test_an_interpreter_that_never_comes_to_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmsaudit.loaders.process.ENDING_SECONDS", 0.2)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nsleep 1000 &\necho $! > sleeper\nwait\n")
+    python.chmod(0o755)
+    worker = Worker(Launch(interpreter=python, home=tmp_path))
+    ended = worker.ask(load_request("honest"), {}, 0.5)
+    assert isinstance(ended, Ended)
+    assert ended.says == "was still running after 0.5 s"
+    assert ends_soon(wait_for(tmp_path / "sleeper"))
 
 
 def test_the_wrong_interpreter_is_told_from_the_wrong_code(tmp_path: Path) -> None:

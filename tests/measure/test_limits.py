@@ -2,7 +2,7 @@ from fractions import Fraction
 from math import inf, nan, nextafter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmsaudit.measure.limits import Limit, Point, Rule, margin, smallest_rtol
@@ -45,6 +45,7 @@ def test_rules_that_are_not_about_d_have_no_bound() -> None:
         Limit(rule="ulp", max_ulp=1).bound(1.0)
 
 
+@settings(deadline=None)
 @given(PLAIN, PLAIN, PLAIN, POSITIVE)
 def test_either_and_max_allow_the_same(atol: float, rtol: float, magnitude: float, error: float) -> None:
     either, largest = (Limit(rule=rule, atol=atol, rtol=rtol) for rule in ("either", "max"))  # type: ignore[arg-type]
@@ -52,6 +53,7 @@ def test_either_and_max_allow_the_same(atol: float, rtol: float, magnitude: floa
     assert either.allows(Point(magnitude, error)) == largest.allows(Point(magnitude, error)) == allowed
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["sum", "either"]), PLAIN, PLAIN, st.lists(st.tuples(PLAIN, POSITIVE), max_size=4))
 def test_the_margin_is_over_one_exactly_where_a_point_is_refused(
     rule: Rule, atol: float, rtol: float, pairs: list[tuple[float, float]]
@@ -69,6 +71,7 @@ def test_the_margin_of_an_error_a_hair_over_the_limit_does_not_round_to_one() ->
     assert margin(Limit(rule="sum"), [Point(1.0, 1e-30)]) == inf
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=5e-324, max_value=1e300), st.floats(min_value=5e-324, max_value=1e300))
 def test_the_smallest_rtol_passes_and_the_float_below_it_does_not(magnitude: float, error: float) -> None:
     point = Point(magnitude, error)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmsaudit.arrays import Array, dtype_of, ordered, round_to
@@ -65,6 +65,7 @@ def test_the_ends_of_float64_are_further_apart_than_int64_can_count() -> None:
     assert int(ulp_distance(largest, -largest)[0]) == 2 * (2047 * 2**52 - 1)  # 2047 binades, less infinity
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3))
 def test_it_is_symmetric_and_adds_up_along_the_line(values: list[float]) -> None:
     low, middle, high = (np.array([value], np.float32) for value in sorted(values))
