@@ -6,9 +6,10 @@ wins, equal ones are listed together, and where nothing fits nothing is claimed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import inf
+from math import inf, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,10 @@ BY_ORDER = {False: 0.25, True: 10.0}
 """How far a row may be off by order, as in `evidence.distance`: in 16-bit outputs, and in wider ones."""
 MOST_MATCHED = 12
 """How many of the states of one step are held against all the evidence, nearest first."""
+EXACT = ("exact-sum", "zero")
+"""Rows whose squares add up exactly, so that no order can move them."""
+UNLUCKY = 5.0
+"""How many standard deviations of a running sum of n squares (√(n/12) roundoffs of its root) are put down to order."""
 OTHER_ORDERS = 2.0
 """How many times farther than the orders that are run an order that is not run may be."""
 MOST_FLIPS, LUCK = 2.0**-9, 4
@@ -91,8 +96,8 @@ class Explanation:
 class Explanations:
     """What is known in the end.
 
-    base: the words that changes are against. unchanged: how the reference itself meets the candidate. found: the best explanation, or None. partial: where none is
-    complete, the one that re-creates most. tried: specs that were emulated.
+    base: the words that changes are against. unchanged: how the reference itself meets the candidate. found: the best
+    explanation, or None. partial: where none is complete, the one that re-creates most. tried: specs emulated.
     """
 
     base: Words
@@ -194,10 +199,8 @@ class _Search:
         unchanged = self.match(root)
         if unchanged.word is not None:
             return Explanations(base=self.reference, unchanged=unchanged, tried=len(self.seen))
-        try:
+        with suppress(_Exhausted):
             self._search(root, starts)
-        except _Exhausted:
-            pass
         self.budget = inf
         found = self._shortest(self.accepted)
         partial = None if found else self._partial()
@@ -442,10 +445,12 @@ class _Search:
         spread = np.where(np.isfinite(high - low), high - low, 0.0).max(axis=-1, keepdims=True)
         beyond = np.maximum(np.maximum(high, -low), 0.0) + spread
         if FORMATS[spec.output_dtype].bits >= 32:  # any row may have the luck of any other
-            beyond = np.where(spread > 0, OTHER_ORDERS * spread.max(initial=0.0) + 2.0, 0.0) + np.zeros(apart[rows].shape)
+            walk = UNLUCKY * sqrt(sample.case.width / 12)
+            beyond = np.full(apart[rows].shape, max(OTHER_ORDERS * float(spread.max(initial=0.0)), walk) + 2.0)
         if FORMATS[spec.output_dtype].bits < 32:
             beyond = np.where(self._flips(spec, part, apart[rows]), np.maximum(beyond, 1.0), beyond)
-        allowed[rows] = beyond
+        exact = np.isin(np.array(part.category), EXACT)[:, None]
+        allowed[rows] = np.where(exact, 0.0, beyond)
         return allowed
 
     def _flips(self, spec: NormSpec, part: Sample, apart: Array) -> Array:
@@ -462,7 +467,7 @@ class _Search:
         found = np.where(np.isfinite(found), found, 0.0)
         share = FLIPS * (found + 2.0) * 2.0 ** (FORMATS[spec.output_dtype].precision - 24)
         few = (apart != 0).sum(axis=-1) <= np.maximum(1.0, share * apart.shape[-1])
-        enough: Array = (few & (found > 0))[:, None]
+        enough: Array = few[:, None]
         return enough
 
     # --- the shortest ------------------------------------------------------------------------------------------------
@@ -543,8 +548,8 @@ OPERANDS = ("width", "input_dtype", "gain_dtype", "residual_dtype")
 """What the inputs are, whatever is done with them: kept from the reference when the search begins elsewhere."""
 
 USUAL = (
-    "eps", "eps_placement", "gain_offset", "cast_point", "center", "groups", "compute_dtype", "gain_applied", "statistic",
-    "statistic_width", "output_dtype", "axes", "inverse_dtype", "statistic_dtype", "gain_offset_dtype", "inverse",
+    "eps", "eps_placement", "gain_offset", "cast_point", "center", "groups", "compute_dtype", "gain_applied",
+    "statistic", "statistic_width", "output_dtype", "axes", "inverse_dtype", "statistic_dtype", "gain_offset_dtype", "inverse",
     "association", "mean_scaling",
 )  # fmt: skip
 

@@ -122,7 +122,7 @@ def _finding(
         reference_value=_scalar(before.get(variable)),
         candidate_value=_scalar(after.get(variable)),
         claim=_claim(cause, variable, before, after, reference, side),
-        evidence=" ".join(_evidence(variable, change, best, side, by_itself, count, presets)),
+        evidence=" ".join(_evidence(change, best, side, by_itself, count, presets)),
         explains=shortened(by_itself.match.share),
         residual_max_ulp=by_itself.match.worst,
         seen_in=by_itself.seen_in,
@@ -153,7 +153,7 @@ def _claim(cause: causes.Cause, variable: str, before: Words, after: Words, refe
 
 
 def _evidence(
-    variable: str, change: Words, best: Explanation, side: Observed, by_itself: Alone, count: int,
+    change: Words, best: Explanation, side: Observed, by_itself: Alone, count: int,
     presets: Callable[[], Starts],
 ) -> Iterator[str]:  # fmt: skip
     others = count - 1

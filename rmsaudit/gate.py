@@ -68,9 +68,9 @@ def outcome_of(results: Iterable[CategoryResult], *, judged: bool, could_run: bo
         return "could_not_run"
     if not any(result.elements for result in results):
         return "nothing_compared"
-    if not judged:
-        return "not_judged"
     rejected = [result for result in results if result.verdict == "rejected"]
+    if not judged and not rejected:
+        return "not_judged"
     if rejected:
         suspect = all(_reference_is_farther(result.oracle) for result in rejected)
         return "reference_suspect" if suspect else "rejected"
@@ -93,7 +93,14 @@ def closer_side(reference_ulp: int, candidate_ulp: int, reference_lost: int, can
 
 
 def _unjudged(result: CategoryResult) -> CategoryResult:
-    return result.model_copy(update={"verdict": "not_judged", "because": None, "limit": None, "margin": None})
+    """Without a policy nothing is judged, but a case that a side could not run is rejected all the same."""
+    failed = _failure(result)
+    verdict = "rejected" if failed else "not_judged"
+    return result.model_copy(update={"verdict": verdict, "because": failed, "limit": None, "margin": None})
+
+
+def _failure(result: CategoryResult) -> str | None:
+    return f"a side failed: {result.failures[0]}" if result.failures else None
 
 
 def _judged(name: str, result: CategoryResult, record: AcceptanceRecord, policy: Policy) -> CategoryResult:
@@ -118,8 +125,8 @@ def _same_numbers(one: Limit | None, other: Limit | None) -> bool:
 def _reason_to_reject(
     name: str, result: CategoryResult, record: AcceptanceRecord, policy: Policy, limit: Limit | None
 ) -> str | None:
-    if result.failures:
-        return f"a side failed: {result.failures[0]}"
+    if failed := _failure(result):
+        return failed
     if not result.elements:
         return "nothing was compared"
     if result.nonfinite.mismatched:

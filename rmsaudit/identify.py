@@ -10,8 +10,8 @@ from rmsaudit.emulator import emulate
 from rmsaudit.evidence import Evidence, Gathering
 from rmsaudit.explain import OPERANDS, Explanations, Near, Starts, Word, explain, rank
 from rmsaudit.inversion.black_box import CannotAsk, of_side
-from rmsaudit.inversion.reading import Reading, read
 from rmsaudit.inversion.box import NotThisFamily
+from rmsaudit.inversion.reading import Reading, read
 from rmsaudit.loaders import Ran, Side
 from rmsaudit.semantics import variables
 from rmsaudit.semantics.resolve import fitted
@@ -39,7 +39,7 @@ class Identity:
 
 
 def identify(side: Side, presets: Starts, *, rows: int = 16, seed: int = 0) -> Identity:
-    """Runs the battery and searches from the default, from what was declared, from presets and from what its outputs show."""
+    """Runs the battery and searches from the default, the declaration, the presets and what the outputs show."""
     evidence, failures = _observed(side, rows, seed)
     if not evidence.guide:
         return Identity(words=None, word=None, worst=0, same=(), nearest=(), told="", failures=failures)

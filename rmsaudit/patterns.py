@@ -1,4 +1,4 @@
-"""What can be said of a difference that no change of variables re-creates: where it is, of what kind, at which scale."""
+"""What can be said of a difference that no change of variables re-creates: where, of what kind, at which scale."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def describe(evidence: Evidence) -> tuple[str, ...]:
     seen = [_Seen(sample, steps(sample.reference, sample.candidate), _ratio(sample)) for sample in samples]
     if not any(each.off.any() for each in seen):
         return ()
-    return tuple((*_where(seen), *_scale(seen), *_kind(seen), *_columns(seen), *_nonfinite(seen)))
+    return (*_where(seen), *_scale(seen), *_kind(seen), *_columns(seen), *_nonfinite(seen))
 
 
 def _ratio(sample: Sample) -> Array:
@@ -63,16 +63,16 @@ def _scale(seen: list[_Seen]) -> Iterator[str]:
         with np.errstate(all="ignore"):
             x = np.abs(each.sample.case.x.astype(np.float64))
         largest = x.max(axis=-1, initial=0.0)
-        finite = np.isfinite(largest) & (largest > 0)
+        finite: Array = np.asarray(np.isfinite(largest) & (largest > 0))
         size.append(largest[finite])
-        differs.append(each.off.any(axis=-1)[finite])
+        differs.append(np.asarray(each.off.any(axis=-1))[finite])
     sizes, flags = np.concatenate(size), np.concatenate(differs)
     if not flags.any() or flags.all():
         return
     if sizes[flags].max() < sizes[~flags].min():
         yield (
-            f"Only small rows differ: all with max|x| up to {sizes[flags].max():.3g}, none from {sizes[~flags].min():.3g} on;"
-            " look at eps first."
+            f"Only small rows differ: all with max|x| up to {sizes[flags].max():.3g}, none from"
+            f" {sizes[~flags].min():.3g} on; look at eps first."
         )
     elif sizes[flags].min() > sizes[~flags].max():
         low, high = float(sizes[~flags].max()), float(sizes[flags].min())
@@ -111,7 +111,8 @@ def _kind(seen: list[_Seen]) -> Iterator[str]:
     elif rows and coherent <= (1 - MOSTLY) * rows:
         yield "Rows are not off by one common factor: columns or single elements are."
     if elements and not (1 - MOSTLY) < up / elements < MOSTLY:
-        yield f"The candidate is {'larger' if up * 2 > elements else 'smaller'} in {max(up, elements - up) / elements:.3g} of what differs."
+        way = "larger" if up * 2 > elements else "smaller"
+        yield f"The candidate is {way} in {max(up, elements - up) / elements:.3g} of what differs."
 
 
 def _columns(seen: list[_Seen]) -> Iterator[str]:
@@ -125,7 +126,8 @@ def _columns(seen: list[_Seen]) -> Iterator[str]:
         columns = np.flatnonzero(np.concatenate(parts).any(axis=0))
         if width >= 8 and len(columns) <= width / 4:
             shown = ", ".join(map(str, columns[:6])) + (", …" if len(columns) > 6 else "")
-            yield f"At width {width} only columns {shown} differ ({len(columns)} of {width}): gain, broadcasting or the tail."
+            count = f"{len(columns)} of {width}"
+            yield f"At width {width} only columns {shown} differ ({count}): gain, broadcasting or the tail."
 
 
 def _nonfinite(seen: list[_Seen]) -> Iterator[str]:

@@ -92,7 +92,8 @@ def _said(finding: Finding, record: AcceptanceRecord) -> str:
     if not rung.decides:
         return f"{finding.variable} matters, but decides no category alone"
     largest = max((rung.alone[name].max_ulp for name in rung.decides if name in rung.alone), default=0)
-    return f"{finding.variable} decides {_listed(rung.decides, record)} (up to {largest} ulp)"
+    far = f" (up to {largest} ulp)" if largest else ""  # signs of zero and non-finite values are no ulp apart
+    return f"{finding.variable} decides {_listed(rung.decides, record)}{far}"
 
 
 def _listed(names: tuple[str, ...], record: AcceptanceRecord) -> str:

@@ -1,6 +1,6 @@
 """Seeded composites: two presets on the same inputs, with one or two random changes of the second.
 
-    python tests/composites.py 500 [first]      how many of 500 are recovered, half of them of one preset
+python tests/composites.py 500 [first]      how many of 500 are recovered, half of them of one preset
 """
 
 import random
@@ -149,8 +149,8 @@ def main(count: int, first: int) -> None:
         fine = recovered(composite)
         good += fine
         if not fine:
-            print(number, *composite.names, dict(composite.changed), flush=True)
-    print(f"{good} of {count} recovered")
+            print(number, *composite.names, dict(composite.changed), flush=True)  # noqa: T201  a script
+    print(f"{good} of {count} recovered")  # noqa: T201
 
 
 if __name__ == "__main__":

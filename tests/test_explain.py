@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rmsaudit.arrays import round_to
+from rmsaudit.emulator import emulate
 from rmsaudit.evidence import Evidence, Gathering
 from rmsaudit.explain import Effort, alone, explain, rank
-from rmsaudit.emulator import emulate
 from rmsaudit.semantics.resolve import fitted, resolve
 
 _SPEC = spec_from_file_location("composites", Path(__file__).with_name("composites.py"))
@@ -23,6 +23,7 @@ DEFAULTS, evidence, fed, presets, recovered = (
 LLAMA = {**DEFAULTS, "width": 128, "input_dtype": "bfloat16", "eps": 1e-5, "cast_point": "before_gain"}
 SINGLE = {**DEFAULTS, "width": 128, "eps": 1e-5}
 QUICK = Effort(elements=15_000_000)
+
 
 def black_box(words, box) -> Evidence:
     """What the explainer sees of `words` as the reference and a numpy function box(x, gain) as the candidate."""
@@ -118,7 +119,13 @@ def test_gains_that_are_applied_twice_are_told():
 
 
 def test_presets_are_ranked_with_the_equal_ones_first():
-    words = {**DEFAULTS, **presets()["torch-rms-norm"], "width": 128, "input_dtype": "bfloat16", "gain_dtype": "bfloat16"}
+    words = {
+        **DEFAULTS,
+        **presets()["torch-rms-norm"],
+        "width": 128,
+        "input_dtype": "bfloat16",
+        "gain_dtype": "bfloat16",
+    }
     near = rank(words, evidence(words, words), presets())
     equal = {each.name for each in near if each.word == "bit-equal"}
     assert "torch-rms-norm" in equal
@@ -243,7 +250,20 @@ def identity(x, gain):
 
 @pytest.mark.parametrize(
     "decoy",
-    [softmax, noise, other_exponent, quantised, noisy, batch_norm, largest, absolute, root_twice, tanh, zeros, identity],
+    [
+        softmax,
+        noise,
+        other_exponent,
+        quantised,
+        noisy,
+        batch_norm,
+        largest,
+        absolute,
+        root_twice,
+        tanh,
+        zeros,
+        identity,
+    ],
 )
 def test_decoys_are_left_unexplained(decoy):
     found = explain(LLAMA, black_box(LLAMA, decoy), starts=presets, effort=Effort(elements=6_000_000))

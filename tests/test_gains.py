@@ -32,7 +32,9 @@ def test_a_relation_is_named(candidate, says):
 def test_rounded_gains_are_named_with_their_dtype():
     fine = np.array([1 / 3, 0.1, 0.7], dtype=np.float32)
     assert gains.compare(fine, round_to(fine, "bfloat16")) == "the reference's, rounded to bfloat16"
-    assert gains.compare(round_to(fine, "bfloat16"), fine) == "more exact: the reference's are these, rounded to bfloat16"
+    assert (
+        gains.compare(round_to(fine, "bfloat16"), fine) == "more exact: the reference's are these, rounded to bfloat16"
+    )
     assert gains.compare(fine, round_to(fine + 1, "bfloat16")) == "larger by 1 in every column, rounded to bfloat16"
 
 

@@ -118,6 +118,15 @@ def test_without_a_tolerance_nothing_is_judged(record, category):
     assert judged.gate is None
 
 
+def test_a_case_that_could_not_run_is_rejected_also_without_a_tolerance(record, category):
+    assert judge(record({"tiny": category()}), None, digest=None, today=TODAY).outcome == "not_judged"
+    failed = record({"tiny": category(), "edge": category(failures=("candidate: it died",))})
+    judged = judge(failed, None, digest=None, today=TODAY)
+    assert judged.outcome == "rejected"
+    assert judged.results["edge"].verdict == "rejected"
+    assert judged.results["tiny"].verdict == "not_judged"
+
+
 def test_a_side_that_failed_somewhere_is_rejected_there(record, category):
     failed = category(failures=("candidate, width 33: it raised",))
     judged = judge(record({"ordinary": failed}), policy(Ulp(rule="ulp", max_ulp=9)), digest="d", today=TODAY)

@@ -12,7 +12,7 @@ from rmsaudit.case import Case
 from rmsaudit.formats import coarser, opmath
 from rmsaudit.loaders import Failed, Side
 from rmsaudit.loaders.python import Layout, PythonSide, Returned
-from rmsaudit.measure.orders import order_ulp
+from rmsaudit.measure.orders import order_spread
 from rmsaudit.measure.statistics import measure
 from rmsaudit.semantics import NormSpec
 
@@ -65,7 +65,7 @@ def _granted_ulp(spec: NormSpec, case: Case, returned: str) -> int:
     not depend on the layout for that: a sum in float32 is granted to every output but float64.
     """
     coarse = coarser(spec.accumulate_dtype, opmath(returned))
-    return max(1, 2 * order_ulp(replace(spec, accumulate_dtype=coarse, output_dtype=returned), case))
+    return max(1, 2 * order_spread(replace(spec, accumulate_dtype=coarse, output_dtype=returned), case).ulp)
 
 
 def _by_sentence(seen: dict[Layout, Observed]) -> dict[str, list[Layout]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmsaudit.clues import Clues
 
 VARIABLES = ("accumulate_dtype", "accumulate_order")
-NEXT_STEP = "Nothing is to be mended where only the order differs; leave room for it in the limit. Where the accumulator is narrow, widen it."
+NEXT_STEP = "Where only the order differs, leave room for it in the limit; where the accumulator is narrow, widen it."
 
 
 def propose(clues: "Clues") -> Iterator[Words]:

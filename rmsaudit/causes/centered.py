@@ -12,7 +12,7 @@ What to check: which of the two the model has, and which the operator computes.
 from rmsaudit.causes import Words
 
 VARIABLES = ("center",)
-NEXT_STEP = "Feed one constant row: an RMSNorm gives ±gain, a LayerNorm 0. Then choose the operator that the model was trained with."
+NEXT_STEP = "Feed one constant row (an RMSNorm gives ±gain, a LayerNorm 0); take the operator it was trained with."
 
 
 def claim(before: Words, after: Words) -> str | None:  # noqa: ARG001  a flag says it all

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmsaudit.clues import Clues
 
 VARIABLES = ("eps", "eps_min")
-NEXT_STEP = "Find out which eps the model was trained with, from its own configuration, and where each side takes its number from."
+NEXT_STEP = "Read in the model's own configuration which eps it was trained with, and where each side takes its own."
 
 
 def propose(clues: "Clues") -> Iterator[Words]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmsaudit.clues import Clues
 
 VARIABLES = ("gain_offset",)
-NEXT_STEP = "Compare the mean of the stored gains on both sides (near 0: stored without the 1; near 1: with it), then state the convention once."
+NEXT_STEP = "Compare the mean of the stored gains of both sides: near 0 they are stored without the 1, near 1 with it."
 
 
 def propose(clues: "Clues") -> Iterator[Words]:

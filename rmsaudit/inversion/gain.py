@@ -17,6 +17,7 @@ from rmsaudit.inversion.structure import Structure
 from rmsaudit.semantics.gain import GAIN_FIRST, NORMALIZE_FIRST, SCALE_FIRST
 
 _ALL = (NORMALIZE_FIRST, GAIN_FIRST, SCALE_FIRST)
+_INVERSE_ROUNDED = 2.0**-23  # more than 1/root and its rounding can be apart
 _CANDIDATES = 64  # float32 values between the ends of a row's factor: a few where its outputs are float32
 
 
@@ -116,7 +117,9 @@ def _earlier_products(draft: Structure, x: Array, y: Array, factor: Array, unit:
 def _matches(name: str, x: Array, gain: Array, y: Array, scale: Interval) -> bool:
     """Whether some float32 factor, or divisor, within `scale` gives y."""
     lo, hi = float(scale.lo), float(scale.hi)
-    factors, roots = list(_between(lo, hi)), list(_between(1 / hi, 1 / lo))
+    factors = list(_between(lo, hi))
+    off = _INVERSE_ROUNDED if name == SCALE_FIRST else 0.0  # there even a gain of 1 is divided by the root first
+    roots = list(_between((1 - off) / hi, (1 + off) / lo))
     with np.errstate(all="ignore"):
         if name == GAIN_FIRST:
             tried: list[Array] = [*(x * gain * i for i in factors), *(x * gain / root for root in roots)]

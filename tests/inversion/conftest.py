@@ -43,7 +43,7 @@ def box(spec) -> Callable[..., Run]:
 
 
 def rows_of_many_kinds(dtype: str, width: int, seed: int) -> Array:
-    """64 rows: ordinary ones at 24 scales, constant, spiked, shifted, of mixed scale, whole numbers, zeros, tiny, large."""
+    """64 rows: ordinary ones at 24 scales, constant, spiked, shifted, of mixed scale, whole, zero, tiny, large."""
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((64, width))
     rows[:24] *= np.exp2(np.linspace(-24, 6, 24))[:, None]

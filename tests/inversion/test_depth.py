@@ -30,7 +30,7 @@ def test_by_hand(order, terms, additions):
 @pytest.mark.parametrize("terms", [7, 33, 200])
 def test_no_float16_sum_is_off_by_more(order, terms):
     rng = np.random.default_rng(terms)
-    values = rng.uniform(0.5, 1.0, (200, terms)).astype(np.float16)
+    values = rng.uniform(0.5, 1.0, (40, terms)).astype(np.float16)
     found = sum_last_axis(values, order)[:, 0]
     limit = (1 + Fraction(1, 2**11)) ** depth(order, terms)
     for row, total in zip(values, found, strict=True):

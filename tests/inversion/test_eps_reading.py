@@ -28,18 +28,23 @@ FORMULAS = {
     "floor_rms": lambda total, n, eps: max(mpmath.sqrt(total / n), eps),
     "floor_norm": lambda total, n, eps: max(mpmath.sqrt(total), eps) / mpmath.sqrt(n),
     "floor_sum": lambda total, n, eps: mpmath.sqrt(max(total, eps**2) / n),
-    "none": lambda total, n, eps: mpmath.sqrt(total / n),
+    "none": lambda total, n, _: mpmath.sqrt(total / n),
 }
 
 
 def rows(placement, eps, *, widths=(64, 256), off=2.0**-23, known=2.0**-26, lowest=-45):
-    """One row an octave, at each width; D off by up to `off`, and r known to `known`, relative."""
+    """One row an octave, at each width, of whole numbers times 2^scale; D is off by up to `off`, r known to `known`."""
     parts = []
     for n in widths:
-        x = RNG.standard_normal((50, n)) * np.exp2(np.linspace(lowest, 6, 50))[:, None]
-        exact = [sum(mpmath.mpf(float(v)) ** 2 for v in row) for row in x]
+        scales = np.linspace(lowest - 8, -2, 50).astype(int)
+        whole = RNG.integers(1, 256, (50, n))
+        exact = [
+            mpmath.mpf(int(total)) * mpmath.mpf(4) ** int(scale)
+            for total, scale in zip((whole**2).sum(axis=-1), scales, strict=True)
+        ]
         divisor = np.array([float(FORMULAS[placement](total, n, mpmath.mpf(eps))) for total in exact])
         scale = 1 / (divisor * (1 + off * RNG.uniform(-1, 1, 50)))
+        x = np.ldexp(whole.astype(np.float64), scales[:, None])
         parts.append(
             Rows(
                 scale=Interval(scale * (1 - known), scale * (1 + known)),
@@ -79,7 +84,7 @@ def test_without_eps_everything_stands_below_a_bound():
     assert not found.acts
     assert {placed.placement for placed in found.standing} == set(FORMULAS)
     assert all(placed.lo == 0 for placed in found.standing)
-    assert found.placed("inside_sqrt").hi < 1e-26  # 2^-21 of the smallest mean square, 2^-90, or a little more
+    assert found.placed("inside_sqrt").hi < 1e-30  # about 2^-20 of the smallest mean square, 2^-92
 
 
 def test_an_eps_below_what_rows_reach_is_not_told_from_none():
@@ -101,8 +106,13 @@ def test_where_the_sum_is_the_statistic_there_are_no_two_names_for_it():
 
 @pytest.mark.parametrize(
     ("off", "precision"),
-    [(2.0**-24, "float32"), (2.0**-18, "somewhat less than float32"), (2.0**-14, "much less than float32"), (2.0**-8, "bfloat16")],
-)  # fmt: skip
+    [
+        (2.0**-24, "float32"),
+        (2.0**-18, "somewhat less than float32"),
+        (2.0**-14, "much less than float32"),
+        (2.0**-8, "bfloat16"),
+    ],
+)
 def test_the_rung_names_the_precision_and_still_contains_eps(off, precision):
     found = read_eps(rows("inside_sqrt", 1e-6, off=off), LADDER)
     assert found.rung.precision == precision

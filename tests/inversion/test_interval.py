@@ -66,8 +66,12 @@ def test_an_enclosure_is_at_most_four_steps_wide():
 
 @pytest.mark.parametrize(
     ("one", "other", "lo", "hi"),
-    [((0.0, np.inf), (0.0, 1.0), 0.0, np.inf), ((0.0, 0.0), (1.0, np.inf), 0.0, np.inf), ((1.0, 2.0), (0.0, 4.0), 0.25, np.inf)],
-)  # fmt: skip
+    [
+        ((0.0, np.inf), (0.0, 1.0), 0.0, np.inf),
+        ((0.0, 0.0), (1.0, np.inf), 0.0, np.inf),
+        ((1.0, 2.0), (0.0, 4.0), 0.25, np.inf),
+    ],
+)
 def test_what_is_unbounded_stays_so(one, other, lo, hi):
     found = (divide if lo else multiply)(Interval(*map(np.array, one)), Interval(*map(np.array, other)))
     assert found.lo <= lo

@@ -1,4 +1,4 @@
-"""Every value of the 16-bit formats against its neighbours, as the bit patterns have them; floats against numpy's casts."""
+"""Every value of the 16-bit formats against its neighbours by bit pattern; float32 against numpy's own casts."""
 
 import ml_dtypes
 import numpy as np

@@ -60,7 +60,7 @@ def _by_hand(reference: Array, candidate: Array) -> ByHand:
         frontier=frontier,
         largest_abs=first[frontier[0]] if frontier else None,
         largest_rel=first[over_nonzero[-1]] if over_nonzero else None,
-        points=list(first),
+        points=[(abs(x), min(abs(y - x), LARGEST)) for _, x, y in unequal],
     )
 
 
