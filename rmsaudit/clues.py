@@ -29,7 +29,6 @@ from rmsaudit.semantics.resolve import at_width
 HALVES = ("bfloat16", "float16")
 SLACKS = (2.0**-21, 2.0**-17, 2.0**-11, 2.0**-7)
 """How far a row's divisor may be off, relative: a statistic in float32, a coarser one, one in float16, in bfloat16."""
-USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 ALIKE = 2.0**-6
 """Two factors that are this close, relative, are taken for the same number."""
 STATED = 1 / 3
@@ -127,7 +126,8 @@ class Clues:
             return None
         agree = (implied.lo <= point) & (implied.hi >= point)
         low, high = float(implied.lo[agree].max()), float(implied.hi[agree].min())
-        number = written(low, high, narrow=HALVES, squared=placement.startswith("floor"))
+        with np.errstate(over="ignore"):
+            number = written(low, high, narrow=HALVES, squared=placement.startswith("floor"))
         agreed = bool(agree.all())
         return None if number is None else EpsFit(placement, number, low, high, agreed)
 
@@ -180,7 +180,8 @@ class Clues:
         width = sample.case.width
         one = np.ones(width)
         if spec.gain_applied:
-            one = gain.factor(sample.case.gain, spec, Arithmetic()).astype(np.float64)
+            with np.errstate(all="ignore"):
+                one = gain.factor(sample.case.gain, spec, Arithmetic()).astype(np.float64)
         constant = gain.post_scale(spec, width // spec.groups)
         return one if constant is None else one * constant
 

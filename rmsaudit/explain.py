@@ -549,8 +549,8 @@ OPERANDS = ("width", "input_dtype", "gain_dtype", "residual_dtype")
 
 USUAL = (
     "eps", "eps_placement", "gain_offset", "cast_point", "center", "groups", "compute_dtype", "gain_applied",
-    "statistic", "statistic_width", "output_dtype", "axes", "inverse_dtype", "statistic_dtype", "gain_offset_dtype", "inverse",
-    "association", "mean_scaling",
+    "statistic", "statistic_width", "output_dtype", "axes", "inverse_dtype", "statistic_dtype", "gain_offset_dtype",
+    "inverse", "association", "mean_scaling",
 )  # fmt: skip
 
 

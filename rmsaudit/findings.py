@@ -6,7 +6,7 @@ wrong: the finding says what each one declares, where, and what follows.
 
 from collections.abc import Mapping
 
-from rmsaudit import behaviours
+from rmsaudit import behaviours, causes
 from rmsaudit.belief import BEYOND
 from rmsaudit.ladder import GAIN, Climb, RungPlan
 from rmsaudit.measure.measurement import Measurement
@@ -14,12 +14,6 @@ from rmsaudit.record import Finding, Pair, Rung, RungErrors, Scalar, SideName, S
 from rmsaudit.results import shortened
 
 QUARTER = 4  # as `gate.FARTHER`: two binary digits
-CAUSES = {"eps": "eps-value", GAIN: "gain-values"}
-
-
-def cause_of(variable: str) -> str:
-    """The cause's name: the variable's, except where the variable is a plain number."""
-    return CAUSES.get(variable, variable.replace("_", "-"))
 
 
 def rung(plan: RungPlan, climbs: Mapping[str, Climb], *, first: bool) -> Rung:
@@ -76,7 +70,7 @@ def finding(climbed: Rung, climbs: Mapping[str, Climb], declared_at: Pair) -> Fi
     differing = sum(climb.differing for climb in climbs.values())
     left = sum(min(climb.left, climb.differing) for climb in climbs.values())
     return Finding(
-        cause=cause_of(climbed.variable),
+        cause=causes.of_variable(climbed.variable),
         variable=climbed.variable,
         reference_value=climbed.from_,
         candidate_value=climbed.to,

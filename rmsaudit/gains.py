@@ -23,7 +23,8 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 
 def transformed(gain: Array, form: str) -> Array:
     """`gain` in one of FORMS, rounded once to its own dtype."""
-    return round_to(FORMS[form](gain.astype(np.float64)), word_of(gain))
+    with np.errstate(over="ignore"):
+        return round_to(FORMS[form](gain.astype(np.float64)), word_of(gain))
 
 
 def compare(reference: Array, candidate: Array) -> str | None:

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from rmsaudit.clues import Clues
 
 VARIABLES = ("eps", "eps_min")
+COARSE = 1 + 2.0**-9  # of an interval that a few values of eps are tried in
+USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3)
 NEXT_STEP = "Read in the model's own configuration which eps it was trained with, and where each side takes its own."
 
 
 def propose(clues: "Clues") -> Iterator[Words]:
     """The eps that the rows agree on at the present placement, machine epsilons, and the usual ones."""
-    from rmsaudit.clues import USUAL_EPS
     from rmsaudit.formats import FORMATS
 
     for fit in clues.eps_fits:
@@ -35,7 +36,7 @@ def propose(clues: "Clues") -> Iterator[Words]:
             yield {"eps": fit.number.value}
             if fit.number.dtype is not None:
                 yield {"eps": fit.number.value, "eps_dtype": fit.number.dtype}
-            if fit.number.digits > 4 and fit.number.story is None:
+            if fit.number.story is None and (fit.number.digits > 4 or fit.hi > fit.lo * COARSE):
                 yield from ({"eps": fit.lo + (fit.hi - fit.lo) * k / 8} for k in range(9))
     for word in ("float32", "bfloat16", "float16"):
         yield {"eps": FORMATS[word].machine_epsilon}

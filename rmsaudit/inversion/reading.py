@@ -12,7 +12,7 @@ from typing import Any
 
 from rmsaudit.inversion.black_box import CannotAsk, Run
 from rmsaudit.inversion.box import Box, NotThisFamily
-from rmsaudit.inversion.decimals import Written, written
+from rmsaudit.inversion.decimals import Written, simplest, written
 from rmsaudit.inversion.divisors import Divisor
 from rmsaudit.inversion.eps_argument import EpsArgument, compare
 from rmsaudit.inversion.eps_reading import EpsReading, Placed, equivalences
@@ -25,7 +25,7 @@ WIDTHS = (256, 64)  # powers of four: n, 1/n and √n are exact
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What a black box was found to be; structure: at the first of `widths`.
+    """What a black box was found to be. structures: at each of `widths`.
 
     eps: the placements that stand, with the interval of eps for each; any of them explains every row. argument: what
     happens to an eps that is asked for; None where none was. not_observable: what these inputs cannot show, each with
@@ -34,12 +34,17 @@ class Reading:
 
     input_dtype: str
     widths: tuple[int, ...]
-    structure: Structure
+    structures: tuple[Structure, ...]
     divisor: Divisor
     prescale: Prescale
     eps: EpsReading
     argument: EpsArgument | None
     not_observable: tuple[str, ...]
+
+    @property
+    def structure(self) -> Structure:
+        """At the first width, where every question was asked."""
+        return self.structures[0]
 
     @cached_property
     def likeliest(self) -> Placed:
@@ -95,7 +100,7 @@ class Reading:
         structure = self.structure
         words: dict[str, Any] = {
             "groups": structure.groups,
-            "statistic_width": _statistic_width(structure),
+            "statistic_width": _statistic_width(self.structures),
             "prescale": self.prescale,
             "center": structure.centred == "yes",
             "statistic": "variance" if structure.centred == "statistic only" else self.divisor.statistic,
@@ -141,7 +146,7 @@ def read(
     reading = Reading(
         input_dtype=input_dtype,
         widths=tuple(view.box.width for view in views),
-        structure=structure,
+        structures=tuple(view.structure for view in views),
         divisor=law.divisor,
         prescale=law.prescale,
         eps=law.eps,
@@ -169,25 +174,39 @@ def _views(box: Box, structure: Structure, widths: Sequence[int]) -> tuple[list[
 
 
 def _argument(reading: Reading, view: View, asked: Sequence[float]) -> EpsArgument:
-    """The eps that acts for each one asked, under the placement that the first one to act shows."""
+    """What became of each eps that was asked for, under the placements that stand for all of them.
+
+    Under the likeliest, unless another one explains it more simply: that every eps was used.
+    """
     laws = [(eps, read_scale_law([View(replace(view.box, eps=eps), view.structure)])) for eps in asked[1:]]
-    others = [(eps, law.eps) for eps, law in laws if not isinstance(law, NotThisFamily)]
-    placement = reading.likeliest.placement
-    if not reading.eps.acts:
-        acting = [found.standing[0].placement for _, found in others if found.acts]
-        placement = acting[0] if acting else placement
-    found = [(eps, read.placed(placement)) for eps, read in [(asked[0], reading.eps), *others]]
-    return compare([(eps, placed) for eps, placed in found if placed is not None], reading.narrow)
+    found = [(asked[0], reading.eps), *((eps, law.eps) for eps, law in laws if isinstance(law, ScaleLaw))]
+    answers = []
+    for placement in (reading.likeliest, *reading.eps.standing):
+        placed = [(eps, at) for eps, read in found if (at := read.placed(placement.placement)) is not None]
+        if len(placed) == len(found):
+            answers.append(compare(placed, reading.narrow))
+    simple = [answer for answer in answers if answer.use in ("used", "not observable")]
+    return (simple or answers or [compare([(asked[0], reading.likeliest)], reading.narrow)])[0]
 
 
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _statistic_width(structure: Structure) -> int | str:
-    """How many leading elements count; "all", also where those that count are not the leading ones."""
-    counted = sum(structure.counted)
-    leading = structure.counted == tuple(column < counted for column in range(len(structure.counted)))
-    return counted if leading and not all(structure.counted) else "all"
+def _statistic_width(structures: Sequence[Structure]) -> int | float | str:
+    """How many leading elements count: a number, a share where it grows with the width, or all.
+
+    "all" as well where those that count are not the leading ones, which no `NormSpec` says.
+    """
+    counts = [sum(structure.counted) for structure in structures]
+    sizes = [len(structure.counted) for structure in structures]
+    leading = all(list(structure.counted) == sorted(structure.counted, reverse=True) for structure in structures)
+    if counts == sizes or not leading:
+        return "all"
+    share = simplest(
+        max(count / size for count, size in zip(counts, sizes, strict=True)),
+        min((count + 1) / size for count, size in zip(counts, sizes, strict=True)) * (1 - 2.0**-50),
+    )
+    return counts[0] if len(set(counts)) == 1 or share is None else share.value
 
 
 def _structure_notes(structure: Structure, output_dtype: str | None) -> Iterator[str]:

@@ -36,7 +36,7 @@ class DensePath:
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
         self.size = min(BLOCK, tally.reference.size // _FOLDS * _FOLDS) or BLOCK
-        self.many = self.size // 8  # picking so many elements costs more than passes over a whole block
+        self.many = self.size // 16  # picking so many elements costs more than passes over a whole block
         if self.size < _FEW:
             self.many = self.size + 1
         word = word_of(tally.reference)
@@ -45,7 +45,8 @@ class DensePath:
         self.short = FORMATS[word].precision <= 11
         self.steps = np.empty(self.size, np.dtype(f"i{FORMATS[word].bits // 8}"))
         self.usual = np.empty(self.size, bool)
-        self.beyond = _Beyond(np.float64(0), np.float64(0))  # stands for nothing
+        nothing = self.screening.type(0)
+        self.beyond = _Beyond(nothing, np.nextafter(nothing, self.screening.type(1)))
         self.suspects: list[Array] = []
         self.waiting = 0
 
@@ -78,7 +79,7 @@ class DensePath:
         unusual = np.empty(0, dtype=np.int64)
         if not quotients.max() < 0.5:  # NaN where a quotient is 0/0, or a value is not finite
             unusual = np.flatnonzero(~np.less(self.quotient, 0.5, out=self.usual))
-            if unusual.size >= self.many:
+            if unusual.size > self.size // 2:
                 return False
             self.error[unusual] = self.quotient[unusual] = 0
             errors, quotients = self._maxima()
@@ -117,18 +118,19 @@ class DensePath:
 
     def _suspect(self, start: int, errors: Array, quotients: Array) -> None:
         """Notes what the corner does not stand for; `errors` and `quotients` are the largest of each column."""
-        columns = self._columns(errors, quotients)
+        columns = np.flatnonzero(self._is_beyond(errors, quotients))
         if columns.size > _FOLDS:  # another corner may do better here
             if not self.tally.prefilter.kept.at.size:  # a start, with the first of any equal elements in it
                 self._note(start, np.append(np.arange(self.size // _FOLDS), self.error.argmax()))
             self._choose(errors, quotients)
-            columns = self._columns(errors, quotients)
-        if not columns.size:
-            return
-        suspect = _folded(self.error)[:, columns] > self.beyond.error
-        suspect |= _folded(self.quotient)[:, columns] >= self.beyond.quotient
-        fold, column = np.nonzero(suspect)
-        self._note(start, fold * (self.size // _FOLDS) + columns[column])
+            columns = np.flatnonzero(self._is_beyond(errors, quotients))
+        if 4 * columns.size > errors.size:
+            self._note(start, np.flatnonzero(self._is_beyond(self.error, self.quotient)))
+        elif columns.size:
+            fold, column = np.nonzero(
+                self._is_beyond(_folded(self.error)[:, columns], _folded(self.quotient)[:, columns])
+            )
+            self._note(start, fold * (self.size // _FOLDS) + columns[column])
         if self.waiting >= _ENOUGH:
             self.settle()
 
@@ -138,8 +140,8 @@ class DensePath:
         self.suspects.append(start + at)
         self.waiting += at.size
 
-    def _columns(self, errors: Array, quotients: Array) -> Array:
-        return np.flatnonzero((errors > self.beyond.error) | (quotients >= self.beyond.quotient))
+    def _is_beyond(self, errors: Array, quotients: Array) -> Array:
+        return (errors > self.beyond.error) | (quotients >= self.beyond.quotient)
 
     def _choose(self, errors: Array, quotients: Array) -> None:
         """Takes the bounds of the corner that stands for the most of this block.
