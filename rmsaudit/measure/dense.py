@@ -141,7 +141,8 @@ class DensePath:
         self.waiting += at.size
 
     def _is_beyond(self, errors: Array, quotients: Array) -> Array:
-        return (errors > self.beyond.error) | (quotients >= self.beyond.quotient)
+        found: Array = (errors > self.beyond.error) | (quotients >= self.beyond.quotient)
+        return found
 
     def _choose(self, errors: Array, quotients: Array) -> None:
         """Takes the bounds of the corner that stands for the most of this block.

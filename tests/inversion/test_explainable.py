@@ -82,20 +82,21 @@ def pair_of_one_formula(rng):
 
 
 def test_no_two_specs_of_one_formula_are_called_different(make_case):
-    """320 pairs, 64 rows each and more with groups: over 20 000 rows, none of them 'not explainable by rounding'."""
+    """360 pairs, 64 rows each and more with groups. Those that leave the range of their formats are not decided."""
     rng = np.random.default_rng(6)
-    rows, decided, closest = 0, 0, 0.0
-    for seed in range(320):
+    differing, decided, closest = 0, 0, 0.0
+    for seed in range(360):
         one, other = pair_of_one_formula(rng)
         case = make_case(one.input_dtype, one.width, seed, gain=round_to(rng.uniform(-2, 2, one.width), one.gain_dtype))
         case = replace(case, residual=round_to(rng.standard_normal(case.x.shape), one.residual_dtype))
         found = explainable(case, observed(one, case), observed(other, case))
         assert not found.not_explainable, (found.witness, one, other)
-        rows += found.equal + found.explainable + found.not_observable
+        differing += found.explainable
         decided += found.equal + found.explainable
         closest = max(closest, found.largest_share)
-    assert rows > 20_000
-    assert decided > 15_000  # the others leave the range of their formats, in 16 bits above all
+    print(differing,decided,closest)
+    assert decided > 20_000
+    assert differing > 12_000
     assert 0.7 < closest <= 1  # the bounds are no wide net
 
 
