@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmsaudit import battery, behaviours, explained, findings, gate
+from rmsaudit import battery, findings, gain_findings, gate
 from rmsaudit.arrays import Array, hex_of, round_to, word_of
 from rmsaudit.battery import Category, Setup, Skipped
 from rmsaudit.belief import BeliefTally
 from rmsaudit.case import Case
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.evidence import Gathering
-from rmsaudit.explain import Effort, Starts
 from rmsaudit.ladder import GAIN, Climb, Ladder, differing, plan
 from rmsaudit.loaders import Failed, Ran, Side, only_width
 from rmsaudit.loaders.spec import Declared
@@ -49,6 +49,9 @@ from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.resolve import fitted
 from rmsaudit.summary import scope_of, summarise
 from rmsaudit.tolerance import Policy
+
+if TYPE_CHECKING:
+    from rmsaudit.explain import Starts
 
 ERROR_DEFINITION = {
     "d": "candidate - reference, elementwise, in float64 on the exact values",
@@ -117,7 +120,7 @@ def run(
     facts: Facts,
     judgement: Judgement,
     notify: Notify = lambda _: None,
-    presets: Callable[[], Starts] = dict,
+    presets: "Callable[[], Starts]" = dict,
 ) -> AcceptanceRecord:
     """The record of comparing `candidate` with `reference`.
 
@@ -185,7 +188,7 @@ class _Work:
     candidate: Party
     chosen: Plan
     judgement: Judgement
-    presets: Callable[[], Starts]
+    presets: "Callable[[], Starts]"
     results: dict[str, CategoryResult] = field(default_factory=dict)
     fed: dict[str, BatteryCategory] = field(default_factory=dict)
     tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
@@ -232,6 +235,8 @@ class _Work:
 
     def look_at_behaviours(self, notify: Notify) -> None:
         """Asks each side that runs code, unless the battery has shown that it cannot be run."""
+        from rmsaudit import behaviours
+
         for name in self.beliefs:
             if self.results and name not in self.ran:
                 continue
@@ -382,7 +387,7 @@ def _ladder_and_findings(work: _Work, papers: Papers) -> tuple[tuple[Rung, ...],
         if one is not None:
             found.append(one)
     found.sort(key=lambda f: (-_largest_ulp(f, rungs), -f.explains))
-    found = explained.with_gains(found, work.gains.reference, work.gains.candidate)
+    found = gain_findings.with_gains(found, work.gains.reference, work.gains.candidate)
     sides = findings.of_the_side("reference", papers[0]) + findings.of_the_side("candidate", papers[1])
     causes = _explained(work, papers)
     told = {each.cause for each in causes}
@@ -396,10 +401,13 @@ def _explained(work: _Work, papers: Papers) -> list[Finding]:
         for name, paper, gain, spec in zip(
             SIDES, papers, (work.gains.reference, work.gains.candidate), work.specs, strict=True
         )
-        for each in explained.looks_shifted(name, paper, gain, spec.gain_offset)
+        for each in gain_findings.looks_shifted(name, paper, gain, spec.gain_offset)
     ]
     if work.gathering is None or not work.gathering.parts:
         return shifted
+    from rmsaudit import explained
+    from rmsaudit.explain import Effort
+
     parties = work.reference, work.candidate
     reference, candidate = (
         explained.Observed(

@@ -6,7 +6,7 @@ wrong: the finding says what each one declares, where, and what follows.
 
 from collections.abc import Mapping
 
-from rmsaudit import behaviours, causes
+from rmsaudit import causes
 from rmsaudit.belief import BEYOND
 from rmsaudit.ladder import GAIN, Climb, RungPlan
 from rmsaudit.measure.measurement import Measurement
@@ -214,7 +214,12 @@ def _other_than_stated(side: SideName, paper: SideRecord) -> list[Finding]:
 
 def _broken_behaviours(side: SideName, paper: SideRecord) -> list[Finding]:
     """A finding for each behaviour that the side breaks, whatever its numbers are."""
-    known = {name: behaviours.describe(name) for name, seen in paper.behaviours.items() if seen.verdict == "broken"}
+    broken = [name for name, seen in paper.behaviours.items() if seen.verdict == "broken"]
+    if not broken:
+        return []
+    from rmsaudit import behaviours
+
+    known = {name: behaviours.describe(name) for name in broken}
     return [
         Finding(
             cause=behaviour.cause,

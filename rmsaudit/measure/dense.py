@@ -158,7 +158,7 @@ class DensePath:
             return
         error, quotient = corner.error.astype(np.float32), corner.quotient.astype(np.float32)
         error = error if error <= corner.error else np.nextafter(error, np.float32(0))
-        if self.short and quotient < 0.5:
+        if self.short and quotient < 0.5 and self.tally.prefilter.exact:
             self.beyond = _Beyond(error, np.nextafter(quotient, np.float32(1)))
         else:
             self.beyond = _Beyond(error, np.nextafter(quotient, np.float32(0)))
