@@ -51,9 +51,7 @@ class Finding(Part):
     candidate_value: Scalar = None
     claim: str
     evidence: str
-    explains: float = Field(
-        ge=0, le=1, description="share of the differing elements that this alone re-creates bit for bit"
-    )
+    explains: float = Field(ge=0, le=1, description="share of the differing elements that this alone re-creates")
     residual_max_ulp: int | None = Field(
         None, description="largest distance left when this alone is applied to the reference"
     )

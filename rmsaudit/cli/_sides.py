@@ -1,15 +1,17 @@
 """From an implementation file to a side that can be run, and to what the record says of it."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rmsaudit.arrays import Array
     from rmsaudit.audit import Party
     from rmsaudit.documents.implementation import Implementation, Stated
+    from rmsaudit.errors import Problem
     from rmsaudit.loaders import Side
     from rmsaudit.record import GainPlace, SideRecord
     from rmsaudit.tolerance import Part
@@ -42,11 +44,31 @@ def look_into(section: "Part", folder: Path) -> "Mapping[str, Stated]":
     return {name: Stated(value, source) for name, (value, source) in found.items()}
 
 
-def party(read: "Implementation", allow_code: bool, stack: ExitStack) -> "Party":
-    """The side, ready to run; what it holds open is closed with `stack`.
+def parties(read: "Sequence[Implementation]", allow_code: bool, stack: ExitStack) -> "list[Party]":
+    """The sides, ready to run; what they hold open is closed with `stack`.
 
-    Raises InputProblem without consent for kinds that run code.
+    Raises InputProblem with the problems of all of them: without consent, for kinds that run code.
     """
+    from rmsaudit.errors import InputProblem, Problem
+
+    found: list[Party] = []
+    problems: list[Problem] = []
+    for each in read:
+        try:
+            found.append(_party(each, allow_code, stack))
+        except InputProblem as problem:
+            problems += [_placed(one, each.path) for one in problem.problems]
+    if problems:
+        raise InputProblem(dict.fromkeys(problems))
+    return found
+
+
+def _placed(problem: "Problem", path: Path) -> "Problem":
+    """A missing consent is the declaring file's problem; it says itself what would be run."""
+    return replace(problem, path=str(path)) if problem.kind == "code-not-allowed" else problem
+
+
+def _party(read: "Implementation", allow_code: bool, stack: ExitStack) -> "Party":
     from rmsaudit.audit import Party
 
     side = _side(read, _declared_gain(read), allow_code)

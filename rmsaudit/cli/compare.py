@@ -46,7 +46,7 @@ def command(
 
     from rmsaudit import __version__, audit
     from rmsaudit.cli._progress import progress
-    from rmsaudit.cli._sides import consent, party, preset_words
+    from rmsaudit.cli._sides import consent, parties, preset_words
     from rmsaudit.documents.record import refuse_to_overwrite_a_decision, write_record
 
     if out is not None:
@@ -59,11 +59,11 @@ def command(
         replay=_replay(sides, tolerance, judgement.digest),
     )
     with ExitStack() as stack:
-        parties = [party(side, consent(allow_code), stack) for side in sides]
+        reference, candidate = parties(sides, consent(allow_code), stack)
         notify = stack.enter_context(progress())
         chosen = inputs.plan(ladder=ladder, behaviours=behaviours)
         record = audit.run(
-            parties[0], parties[1], chosen, facts=facts, judgement=judgement, notify=notify, presets=preset_words
+            reference, candidate, chosen, facts=facts, judgement=judgement, notify=notify, presets=preset_words
         )
     if out is not None:
         write_record(out, record)

@@ -28,7 +28,7 @@ def command(implementation: Path, settings: tuple[str, ...], rows: int, seed: in
     """
     from contextlib import ExitStack
 
-    from rmsaudit.cli._sides import consent, party, preset_words
+    from rmsaudit.cli._sides import consent, parties, preset_words
     from rmsaudit.documents.implementation import read_implementation
     from rmsaudit.errors import CouldNotRun
     from rmsaudit.identify import identify
@@ -41,7 +41,7 @@ def command(implementation: Path, settings: tuple[str, ...], rows: int, seed: in
         overrides[name] = value
     read = read_implementation(implementation, overrides)
     with ExitStack() as stack:
-        side = party(read, consent(allow_code), stack).side
+        side = parties([read], consent(allow_code), stack)[0].side
         found = identify(side, preset_words(), rows=rows, seed=seed)
     if not found.nearest and found.failures:
         raise CouldNotRun(f"{read.name} ran on no input; {found.failures[0]}")

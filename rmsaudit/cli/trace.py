@@ -49,12 +49,12 @@ def command(
     from contextlib import ExitStack
 
     from rmsaudit.audit import Plan
-    from rmsaudit.cli._sides import consent, party
+    from rmsaudit.cli._sides import consent, parties
     from rmsaudit.trace import Place, trace
 
     read = _read([reference] if candidate is None else [reference, candidate])
     with ExitStack() as stack:
-        sides = [party(each, consent(allow_code), stack).side for each in read]
+        sides = [each.side for each in parties(read, consent(allow_code), stack)]
         fed = list(_fed(sides, Plan(rows=rows, seed=seed, categories=(category,))))
         if not fed:
             raise click.UsageError(f"{category} cannot be built for these sides; `compare` says why")

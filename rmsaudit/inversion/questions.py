@@ -28,10 +28,10 @@ def read_structure(box: Box) -> Structure | NotThisFamily:
     scope = read_scope(box)
     if isinstance(scope, NotThisFamily):
         return scope
-    draft = _draft(x, y, scope, zero_row)
+    draft = _draft(x, y, scope, _centred(box))
     if isinstance(draft, NotThisFamily):
         return draft
-    return with_gain(replace(draft, centred=_centred(box)), box, x)
+    return with_gain(replace(draft, zero_row=zero_row), box, x)
 
 
 def at_width(structure: Structure, box: Box) -> Structure | NotThisFamily:
@@ -40,7 +40,7 @@ def at_width(structure: Structure, box: Box) -> Structure | NotThisFamily:
     if isinstance(scope, NotThisFamily):
         return scope
     x = box.probes.ordinary(ROWS)
-    draft = _draft(x, box.ask(x, structure.unit_gain), scope, structure.zero_row)
+    draft = _draft(x, box.ask(x, structure.unit_gain), scope, structure.centred)
     if isinstance(draft, NotThisFamily):
         return draft
     return replace(structure, groups=draft.groups, counted=draft.counted, grid=draft.grid, allowance=draft.allowance)
@@ -70,8 +70,8 @@ def _zero_row(box: Box) -> NotThisFamily | ZeroRow:
     return NotThisFamily(f"a row of zeros gives {y[0, column]:g} in column {column}: something is added, as a bias is")
 
 
-def _draft(x: Array, y: Array, scope: Scope, zero_row: ZeroRow) -> Structure | NotThisFamily:
-    """The structure before gain and mean are asked about: which grid and allowance give every row one factor.
+def _draft(x: Array, y: Array, scope: Scope, centred: Centred) -> Structure | NotThisFamily:
+    """The structure before the gain is asked about: which grid and allowance give every row one factor.
 
     Under a gain that is the same in every column, an offset of the gain hides in the factor of the row.
     """
@@ -81,13 +81,13 @@ def _draft(x: Array, y: Array, scope: Scope, zero_row: ZeroRow) -> Structure | N
         gain_applied=True,
         gain_offset=0.0,
         gain_offset_dtypes=(),
-        centred="no",
+        centred=centred,
         cast_point="not observable",
         associations=(),
         output_dtype=word_of(y),
         grid=grid_of(y),
         allowance=Allowance(),
-        zero_row=zero_row,
+        zero_row="zeros",
     )
     for allowance in _allowances(draft.grid):
         tried = replace(draft, allowance=allowance)

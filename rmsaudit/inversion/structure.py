@@ -1,6 +1,6 @@
 """What is known of a black box at one width before its eps is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,8 @@ from rmsaudit.inversion.row_scale import Allowance, RowScales, row_scales
 Centred = Literal["no", "yes", "statistic only"]
 CastPoint = Literal["before_gain", "after_gain", "not observable"]
 ZeroRow = Literal["zeros", "NaN"]
+
+_MEAN_ROUNDED = 2.0**-20  # of the mean magnitude of a row: 16 roundings of float32
 
 
 @dataclass(frozen=True)
@@ -57,5 +59,12 @@ class Structure:
     def scales(self, x: Array, y: Array, factor: Array | None = None) -> RowScales:
         """The factor of each group of each row, from outputs under `unit_gain`, or from outputs in which every column
         is multiplied by its own factor[width]."""
-        by = np.ones(1, np.float32) if factor is None else self.parts(np.broadcast_to(factor, x.shape))
-        return row_scales(self.parts(x), self.parts(y), factor=by, fmt=FORMATS[self.grid], allowance=self.allowance)
+        by = np.ones((1, 1), np.float32) if factor is None else self.parts(np.broadcast_to(factor, x.shape))
+        outputs = self.parts(y)
+        allowance = self.allowance if self.centred != "yes" else self._with_mean(outputs, by)
+        return row_scales(self.parts(x), outputs, factor=by, fmt=FORMATS[self.grid], allowance=allowance)
+
+    def _with_mean(self, outputs: Array, factor: Array) -> Allowance:
+        """A subtracted mean that should be 0 and was rounded moves every element of a row by the same amount."""
+        size = np.abs(outputs.astype(np.float64) / factor).mean(axis=-1, keepdims=True)
+        return replace(self.allowance, absolute=_MEAN_ROUNDED * size * np.abs(factor))

@@ -114,7 +114,7 @@ def _differing(record: AcceptanceRecord) -> RenderableType:
 def _results(record: AcceptanceRecord) -> RenderableType:
     judged = record.gate is not None
     verdict = (("verdict", "whole"),) if judged else ()
-    last = (("limit", "whole"), ("margin", "right")) if judged else (("smallest limit that would pass", "whole"),)
+    last = (("limit", "whole"), ("margin", "right")) if judged else (("smallest limit that would pass", ""),)
     table = _table(
         ("category", "whole"),
         *verdict,

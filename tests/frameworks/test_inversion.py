@@ -125,11 +125,11 @@ def first_quarter(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return (x.float() * torch.rsqrt(ms + eps) * g.float()).to(x.dtype)
 
 
-def no_eps(x: Tensor, g: Tensor, eps: float) -> Tensor:  # noqa: ARG001
+def no_eps(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return (x.float() * torch.rsqrt(mean_square(x)) * g.float()).to(x.dtype)
 
 
-def its_own_eps(x: Tensor, g: Tensor, eps: float) -> Tensor:  # noqa: ARG001
+def its_own_eps(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return rms_norm(x, g, 1e-6)
 
 
@@ -280,7 +280,7 @@ def test_a_float32_gain_in_front_of_16_bit_rows() -> None:
 # --- abstention ------------------------------------------------------------------------------------------------------
 
 
-def softmax(x: Tensor, g: Tensor, eps: float) -> Tensor:  # noqa: ARG001
+def softmax(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return torch.softmax(x.float(), -1).to(x.dtype) * g
 
 
@@ -288,7 +288,7 @@ def learned_exponent(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return (x.float() / (mean_square(x) + eps) ** 0.497 * g.float()).to(x.dtype)
 
 
-def random_outputs(x: Tensor, g: Tensor, eps: float) -> Tensor:  # noqa: ARG001
+def random_outputs(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return torch.randn_like(x.float()).to(x.dtype) * g
 
 
@@ -329,7 +329,7 @@ def gated(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return rms_norm(x, g, eps) * torch.sigmoid(x)
 
 
-def tanh(x: Tensor, g: Tensor, eps: float) -> Tensor:  # noqa: ARG001
+def tanh(x: Tensor, g: Tensor, eps: float) -> Tensor:
     return torch.tanh(x / 2) * g
 
 
