@@ -173,10 +173,8 @@ def _operand(spec: NormSpec, source: str) -> Iterator[tuple[str, float]]:
     compute = operation(spec.compute_dtype)
     yield "input", cast(spec.input_dtype, spec.compute_dtype, spec)
     if spec.gain_applied and spec.gain_position == "before_statistic":
-        yield (
-            "gain before the statistic",
-            (compute + _gain(spec, spec.compute_dtype) + cast(spec.compute_dtype, spec.input_dtype, spec)),
-        )
+        product = compute + _gain(spec, spec.compute_dtype) + cast(spec.compute_dtype, spec.input_dtype, spec)
+        yield "gain before the statistic", product
     if spec.residual == "add":
         rounded = cast(spec.compute_dtype, spec.residual_out_dtype, spec) if source == "rounded" else 0.0
         yield "residual", compute + entering(spec.residual_dtype, spec.compute_dtype) + rounded

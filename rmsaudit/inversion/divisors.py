@@ -43,6 +43,8 @@ def possible_divisors(structure: Structure, rows: Rows) -> tuple[Divisor, ...] |
     Of the rows that no sum in float16 overflows, if there are any. Several are possible where few elements are left out
     of the sum and may still be counted.
     """
+    if not len(rows.count):
+        return NotThisFamily("no row of any scale gives outputs that are finite")
     small = np.flatnonzero(rows.squares.hi <= FORMATS["float16"].max)
     kept = rows.at(small) if len(small) else rows
     largest = kept.at(kept.squares.lo.argsort()[-_LARGEST * structure.groups :])

@@ -75,6 +75,7 @@ class Rung(NamedTuple):
 # mean, one each for the root, its inverse and a rounded constant: at most 5 u (with eps beside the root as well). The
 # rest is for an inverse that is not correctly rounded. In 16 bits the squares are rounded too, and root and inverse
 # perhaps twice: at most 7 u. In between nothing proves how much is enough, and four times what was found is allowed.
+UNSEEN = "unknown"
 DOUBLE = Rung(2.0**-50, 2.0**-50, "float64", resolution=2.0**-45)
 SINGLE = (
     Rung(2.0**-21, 2.0**-21, "float32"),
@@ -180,7 +181,8 @@ class Excluded(NamedTuple):
 
 @dataclass(frozen=True)
 class EpsReading:
-    """What the rows say of eps. rung: the one that explains them; None: no rung does.
+    """What the rows say of eps. rung: the one that explains them; None: no rung does. Its precision is UNSEEN where the
+    rows could not tell it from a finer one.
 
     standing, excluded: the placements, at the slack that `rung` is given at.
     """
@@ -206,14 +208,21 @@ def read_eps(rows: Rows, ladder: Sequence[Rung]) -> EpsReading:
 
 
 def _read_eps(rows: Rows, ladder: Sequence[Rung]) -> EpsReading:
-    resolution = _resolution(rows)
+    resolution, might_be_finer = _resolution(rows), False
     for rung in ladder:
         usable = rows.at(np.flatnonzero(_usable(rows, rung)))
-        if resolution > rung.resolution or not len(usable.count):
+        if not len(usable.count) or not _stands(usable, rung):
             continue
-        if any(isinstance(found, Placed) for found in _judge(usable, rung.slack, rung.absolute)):
-            return _sorted_out(rung, _judge(usable, rung.given, rung.absolute))
+        if resolution > rung.resolution:
+            might_be_finer = True
+            continue
+        named = rung._replace(precision=UNSEEN) if might_be_finer else rung
+        return _sorted_out(named, _judge(usable, rung.given, rung.absolute))
     return _sorted_out(None, _judge(rows, ladder[-1].slack, ladder[-1].absolute))
+
+
+def _stands(rows: Rows, rung: Rung) -> bool:
+    return any(isinstance(found, Placed) for found in _judge(rows, rung.slack, rung.absolute))
 
 
 def _sorted_out(rung: Rung | None, judged: Iterator[Placed | Excluded]) -> EpsReading:

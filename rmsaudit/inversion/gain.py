@@ -13,7 +13,7 @@ from rmsaudit.inversion.grid import grid_of
 from rmsaudit.inversion.interval import Interval
 from rmsaudit.inversion.probes import odd_sixteenths
 from rmsaudit.inversion.row_scale import Allowance
-from rmsaudit.inversion.structure import Structure
+from rmsaudit.inversion.structure import ONE_ROUNDING, CastPoint, Structure
 from rmsaudit.semantics.gain import GAIN_FIRST, NORMALIZE_FIRST, SCALE_FIRST
 
 _ALL = (NORMALIZE_FIRST, GAIN_FIRST, SCALE_FIRST)
@@ -81,9 +81,10 @@ def _with_cast_point(draft: Structure, box: Box, x: Array, unit: Array) -> Struc
     found = _earlier_products(draft, x, y, factor, unit) if draft.grid == "float32" else ()
     if found:
         return replace(draft, associations=found)
-    if _shares_factor(draft, x, y, factor):
-        return replace(draft, cast_point="after_gain", associations=_ALL)
-    return _with_coarse_product(draft, x, y, factor)
+    if not _shares_factor(draft, x, y, factor):
+        return _with_coarse_product(draft, x, y, factor)
+    point: CastPoint = "after_gain" if draft.allowance.relative == ONE_ROUNDING else "not observable"
+    return replace(draft, cast_point=point, associations=_ALL)
 
 
 def _with_coarse_product(draft: Structure, x: Array, y: Array, factor: Array) -> Structure | NotThisFamily:
@@ -92,7 +93,7 @@ def _with_coarse_product(draft: Structure, x: Array, y: Array, factor: Array) ->
         product = round_to(x.astype(np.float64) * factor, draft.grid)
     if not len(draft.scales(product, y).contradicted):
         return replace(draft, cast_point="after_gain", associations=(GAIN_FIRST,))
-    wider = Allowance(relative=2.0**-23 + FORMATS[draft.grid].machine_epsilon, flushes=True)
+    wider = Allowance(relative=ONE_ROUNDING + FORMATS[draft.grid].machine_epsilon, flushes=True)
     if _shares_factor(replace(draft, allowance=wider), x, y, factor):
         return replace(draft, cast_point="after_gain", associations=(GAIN_FIRST, SCALE_FIRST))
     return NotThisFamily("a gain does not act as a factor of its own column")

@@ -60,6 +60,15 @@ class Probes:
         """The smallest scale at which rows still differ from those of a larger one: one pair of the smallest value."""
         return self._format.smallest_exponent - log2(self.width / 2) / 2
 
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest scale at which no element is subnormal."""
+        return self._format.min_exponent + ceil(log2(self._rms)) + 1.0
+
+    def subnormal(self) -> Array:
+        """One row of half the smallest normal value, in both signs."""
+        return self._held(self._paired(np.full((1, self.width // 2), 2.0 ** (self._format.min_exponent - 1))))
+
     def ordinary(self, count: int) -> Array:
         """Balanced rows at about unit scale, no two at the same."""
         return self.balanced(np.arange(count) / count, "ordinary")

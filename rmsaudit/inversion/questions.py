@@ -12,9 +12,10 @@ from rmsaudit.inversion.gain import with_gain
 from rmsaudit.inversion.grid import grid_of
 from rmsaudit.inversion.row_scale import Allowance, Contradiction
 from rmsaudit.inversion.scope import Scope, read_scope
-from rmsaudit.inversion.structure import Centred, Structure, ZeroRow
+from rmsaudit.inversion.structure import ONE_ROUNDING, Centred, Structure, ZeroRow
 
 ROWS = 8
+FEWEST = 8  # elements of a group: two of them, a and −a, always come out as 1 and −1
 
 
 def read_structure(box: Box) -> Structure | NotThisFamily:
@@ -28,6 +29,9 @@ def read_structure(box: Box) -> Structure | NotThisFamily:
     scope = read_scope(box)
     if isinstance(scope, NotThisFamily):
         return scope
+    size = len(scope.counted)
+    if size < FEWEST:
+        return NotThisFamily(f"it normalises groups of {size} elements; fewer than {FEWEST} do not confine a factor")
     draft = _draft(x, y, scope, _centred(box))
     if isinstance(draft, NotThisFamily):
         return draft
@@ -101,9 +105,9 @@ def _allowances(grid: str) -> Iterator[Allowance]:
     """Two roundings in float64 (only for its own grid), two in float32, and two more in the grid itself."""
     if grid == "float64":
         yield Allowance(relative=2.0**-52, flushes=True)
-    yield Allowance(relative=2.0**-23, flushes=True)
+    yield Allowance(relative=ONE_ROUNDING, flushes=True)
     if grid not in ("float64", "float32"):
-        yield Allowance(relative=2.0**-23 + FORMATS[grid].machine_epsilon, flushes=True)
+        yield Allowance(relative=ONE_ROUNDING + FORMATS[grid].machine_epsilon, flushes=True)
 
 
 def several_factors(found: Contradiction, x: Array, y: Array, structure: Structure) -> str:

@@ -20,11 +20,9 @@ def underflow(spec: NormSpec, given: Operands) -> Array:
     compute, accumulate = tiny(spec.compute_dtype, spec), tiny(spec.accumulate_dtype, spec)
     per_term = given.entering / count
     off = np.zeros(len(given.x))
-    if (
-        spec.mean_scaling == "per_element" and spec.statistic != "sum_square"
-    ):  # each square is divided before it is added
-        per_term = given.entering
-        off = compute * np.sqrt(given.entering * given.squares.hi)  # x·1/n, which x multiplies; Σ|x| <= √(n Σ x²)
+    if spec.mean_scaling == "per_element" and spec.statistic != "sum_square":
+        per_term = given.entering  # the terms are divided before they are added, and so x·1/n may be subnormal as well
+        off = compute * np.sqrt(given.entering * given.squares.hi)  # times x: Σ|x| <= √(n Σ x²)
     # Squares, their casts, partial sums; then the mean, its cast, and the sum with an eps of more bits than fit.
     off = off + per_term * (2 * compute + 3 * accumulate) + 3 * accumulate + 2 * tiny(spec.statistic_dtype, spec)
     each = operand_error(spec, given)  # of x: moves Σ x² by 2 Σ|x| · each and each² a term

@@ -15,10 +15,10 @@ from rmsaudit.inversion.box import Box, NotThisFamily
 from rmsaudit.inversion.decimals import Written, simplest, written
 from rmsaudit.inversion.divisors import Divisor
 from rmsaudit.inversion.eps_argument import EpsArgument, compare
-from rmsaudit.inversion.eps_reading import EpsReading, Placed, equivalences
+from rmsaudit.inversion.eps_reading import UNSEEN, EpsReading, Placed, equivalences
 from rmsaudit.inversion.questions import at_width, read_structure
 from rmsaudit.inversion.scale_law import Prescale, ScaleLaw, View, read_scale_law
-from rmsaudit.inversion.structure import Structure
+from rmsaudit.inversion.structure import ONE_ROUNDING, Structure
 
 WIDTHS = (256, 64)  # powers of four: n, 1/n and √n are exact
 
@@ -213,13 +213,17 @@ def _structure_notes(structure: Structure, output_dtype: str | None) -> Iterator
     if output_dtype not in (None, structure.output_dtype):
         yield f"output_dtype: it is {structure.output_dtype}; {output_dtype} was declared"
     if structure.gain_applied and structure.cast_point == "not observable":
-        yield f"cast_point: the normalised row is held in {structure.grid}, as the output is, either way"
+        once = structure.allowance.relative in (ONE_ROUNDING, 2.0**-52)
+        held = f"the normalised row is held in {structure.grid}, as the output is, either way"
+        yield f"cast_point: {held if once else 'the outputs are rounded more than once'}"
 
 
 def _eps_notes(law: ScaleLaw, views: Sequence[View]) -> Iterator[str]:
     eps, box = law.eps, views[0].box
     if any(view.flushes_inputs for view in views):
         yield f"eps: subnormal {box.input_dtype} inputs come out as zeros, so no smaller rows were asked about"
+    if eps.rung is not None and eps.rung.precision == UNSEEN:
+        yield "statistic_dtype: outputs confine their rows too little to tell a statistic in 16 bits from a finer one"
     if not eps.acts:
         smallest = min(view.smallest for view in views)
         bounds = ", ".join(f"{placed.placement} {placed.hi:.3g}" for placed in eps.standing)

@@ -69,18 +69,17 @@ class View:
 
     @cached_property
     def flushes_inputs(self) -> bool:
-        """Whether inputs of the smallest scale, where they are subnormal, come out as zeros. Raises CannotAsk."""
-        scale = FORMATS[self.box.input_dtype].min_exponent - 2.0
-        if scale < SMALLEST:
+        """Whether subnormal inputs come out as zeros; asked where the smallest scales have any. Raises CannotAsk."""
+        if FORMATS[self.box.input_dtype].min_exponent < SMALLEST:
             return False
-        x = self.box.probes.balanced(np.array([scale]), "subnormal")
-        return not self.box.ask(x, self.structure.unit_gain).astype(np.float64).any()
+        y = self.box.ask(self.box.probes.subnormal(), self.structure.unit_gain).astype(np.float64)
+        return not np.nan_to_num(y).any()  # NaN is what 0/0 gives
 
     @property
     def smallest(self) -> float:
         """The smallest scale that is asked about."""
         if self.flushes_inputs:
-            return FORMATS[self.box.input_dtype].min_exponent + 8.0  # its whole numbers have 8 bits
+            return self.box.probes.smallest_normal
         return max(self.box.probes.lowest, SMALLEST)
 
     def evidence(self, scales: Array, stream: str) -> Evidence | NotThisFamily:
@@ -94,7 +93,7 @@ class View:
         factor = odd_sixteenths(self.box.width).astype(np.float32) if structure.product_is_wide else None
         y = self.box.ask(x, structure.unit_gain if factor is None else factor - structure.gain_offset)
         parts = np.abs(structure.parts(x.astype(np.float64)))
-        squares = sum_of_squares(parts[:, np.array(structure.counted)])
+        squares = sum_of_squares(structure.squared(x))
         finite = structure.parts(np.isfinite(y.astype(np.float64))).all(axis=-1)
         used = np.flatnonzero((squares.lo > 0) & finite)
         found = structure.scales(x, y, factor)

@@ -22,13 +22,23 @@ def refused(run, dtype="float32", width=64):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("groups", [1, 2, 4, 16])
+@pytest.mark.parametrize("groups", [1, 2, 4, 8])
 @pytest.mark.parametrize("center", [False, True])
 def test_groups_and_centring(box, dtype, groups, center):
     found = structure(box(dtype, groups=groups, center=center), dtype)
     assert found.groups == groups
     assert all(found.counted)
     assert found.centred == ("yes" if center else "no")
+
+
+def test_groups_of_a_few_elements_confine_no_factor(box):
+    assert "groups of 4 elements" in refused(box(groups=16))
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_odd_groups(box, center):
+    """Neighbours that cancel fall into two groups there, so the groups have means."""
+    assert structure(box(width=100, groups=4, center=center), width=100).groups == 4
 
 
 def test_a_mean_that_only_the_statistic_leaves_out(box):
