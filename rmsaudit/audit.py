@@ -109,6 +109,7 @@ Notify = Callable[[str], None]
 Papers = tuple[SideRecord, SideRecord]
 EFFORT, LEAST_EFFORT = 12, 20_000_000
 """How many elements a search may emulate: this many times those that were compared, and at least so many."""
+SETTINGS = ("engine", "optimization", "threads", "device", "arrays")
 SIDES: tuple[SideName, SideName] = ("reference", "candidate")
 
 
@@ -370,10 +371,21 @@ def _differences(work: _Work, papers: Papers) -> dict[str, Difference]:
         used = [hex_of(float(round_to(np.asarray(effective(s)), s.eps_dtype))) for s in work.specs]
         name = "eps" if "eps" in found else "eps_dtype"
         found[name] = found[name].model_copy(update={"reference_hex": used[0], "candidate_hex": used[1]})
+    found |= _other_settings(papers)
     if work.gains_differ:
         names = [paper.gain.digest[:12] if paper.gain else "the side's own" for paper in papers]
         found[GAIN] = Difference(reference=names[0], candidate=names[1])
     return found
+
+
+def _other_settings(papers: Papers) -> dict[str, Difference]:
+    """Settings of a kind that are no variable of the formula and can change bits: an optimization level, threads."""
+    sections = [paper.section for paper in papers]
+    return {
+        name: Difference(reference=sections[0][name], candidate=sections[1][name])
+        for name in SETTINGS
+        if all(name in section for section in sections) and sections[0][name] != sections[1][name]
+    }
 
 
 def _ladder_and_findings(work: _Work, papers: Papers) -> tuple[tuple[Rung, ...], tuple[Finding, ...]]:

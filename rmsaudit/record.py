@@ -277,6 +277,7 @@ class SideRecord(Part):
     belief: Belief | None = None
     behaviours: dict[str, Behaviour] = Field({}, description="every behaviour that was looked at, by name")
     notes: tuple[str, ...] = ()
+    seconds: float | None = Field(None, description="wall time of a command's calls; never compared")
     resolved: dict[str, Resolved] = {}
 
 

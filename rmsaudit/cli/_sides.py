@@ -150,6 +150,7 @@ def _described(read: "Implementation", side: "Side") -> "SideRecord":
         versions=dict(getattr(side, "versions", {})),
         stated={name: Resolved(value=found.value, source=found.source) for name, found in read.stated.items()},
         notes=_notes(side),
+        seconds=getattr(side, "seconds", None),
         resolved={
             name: Resolved(
                 value=value.value, source=f"{value.source} ({value.written})" if value.written else value.source
@@ -160,10 +161,10 @@ def _described(read: "Implementation", side: "Side") -> "SideRecord":
 
 
 def _section(read: "Implementation") -> dict[str, Any]:
-    """What the section says beyond its defaults, as plain values."""
+    """What the section says, its defaults included, as plain values."""
     if read.section is None:
         return {}
-    written = read.section.model_dump(exclude_defaults=True)
+    written = read.section.model_dump(exclude_none=True)
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in written.items()}
 
 
@@ -172,7 +173,7 @@ def _notes(side: "Side") -> tuple[str, ...]:
     notes = getattr(side, "notes", ())
     if isinstance(notes, tuple) and all(isinstance(note, str) for note in notes):
         return notes
-    return tuple(getattr(notes, "sentences", ()))
+    return tuple(getattr(side, "sentences", getattr(notes, "sentences", ())))
 
 
 def _gain_place(read: "Implementation") -> "GainPlace | None":

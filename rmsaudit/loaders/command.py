@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from rmsaudit.semantics import NormSpec
 INPUT = "rmsaudit/input/1"
 OUTPUT_NAME = "y"
 PLACEHOLDERS = ("input", "output", "eps", "width")
+MOST_SENTENCES = 20
 _BRACES = re.compile(r"\{\{|\}\}|\{(\w*)\}")
 
 
@@ -69,6 +71,21 @@ class CommandSide:
         self.notes: list[Call] = []
         self.digests = _digests(section.argv, home)
         self._section, self._home = section, home
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What calls wrote to standard error or ended with, each once; the first MOST_SENTENCES of them."""
+        said = (
+            f"{call.case}: exit code {call.exit_code}" + (f", standard error: {call.stderr}" if call.stderr else "")
+            for call in self.notes
+            if call.stderr or call.exit_code
+        )
+        return tuple(islice(dict.fromkeys(said), MOST_SENTENCES))
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all calls together."""
+        return sum(call.seconds for call in self.notes)
 
     def observe(self, case: Case) -> Observation:
         return self.call(case)

@@ -64,7 +64,7 @@ class Prefilter:
         self._take_in(sample)
         offered = offered.take(~_stands_for(self.corner(sample.error, sample.quotient), offered))
         steepest = np.searchsorted(-self.kept.error, -offered.error, side="right") - 1  # of those with no smaller d
-        return offered.take((steepest < 0) | ~_stands_for(self.kept.take(steepest), offered))
+        return offered.take(~_stands_for(self.kept.take(steepest), offered))  # −1, the last, stands for no larger d
 
     def _take_in(self, elements: Contenders) -> None:
         kept = _sweep(_joined(self.kept, elements))

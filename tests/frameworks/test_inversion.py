@@ -267,7 +267,7 @@ def test_structure(norm: Norm, dtype: str, eps: float) -> None:
 
 
 def test_a_float32_gain_in_front_of_16_bit_rows() -> None:
-    """transformers' order gives float32 then, whose rows still lie on the grid of bfloat16; T5's does not round them."""
+    """transformers' order gives float32 then, whose rows still lie on the grid of bfloat16; T5's rounds nothing."""
     by_llama = read(box(llama, 1e-6), input_dtype="bfloat16", gain_dtype="float32", output_dtype="bfloat16")
     by_t5 = read(box(t5, 1e-6), input_dtype="bfloat16", gain_dtype="float32")
     assert isinstance(by_llama, Reading)

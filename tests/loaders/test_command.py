@@ -330,3 +330,18 @@ def test_an_argv_that_cannot_work_is_refused_whole(argv: tuple[str, ...], says: 
     assert len(problems) == len(says)
     for words in says:
         assert any(words in problem for problem in problems)
+
+
+def test_what_calls_said_is_kept_once_and_short(tmp_path):
+    from rmsaudit.loaders.command import MOST_SENTENCES, Call, CommandSection, CommandSide
+    from rmsaudit.semantics.resolve import resolve
+
+    section = CommandSection(argv=("norm", "{input}", "{output}"))
+    side = CommandSide(section, tmp_path, declared={}, spec=resolve({"width": 4}), gain=None)
+    side.notes += [Call(case="tiny", exit_code=0, seconds=0.5, stderr="")]
+    side.notes += [Call(case="edge", exit_code=0, seconds=0.25, stderr="warning")] * 3
+    side.notes += [Call(case=f"case {n}", exit_code=3, seconds=0.0, stderr="") for n in range(50)]
+    assert side.sentences[0] == "edge: exit code 0, standard error: warning"
+    assert side.sentences[1] == "case 0: exit code 3"
+    assert len(side.sentences) == MOST_SENTENCES
+    assert side.seconds == 1.25

@@ -97,9 +97,19 @@ def test_a_thinned_frontier_refuses_all_that_the_frontier_refuses(spread: float,
     whole = long_frontier(200, spread)
     assert len(whole) > 150
     few = [point for point, _ in thinned(whole, most)]
-    assert len(few) <= most
+    assert most / 8 < len(few) <= most  # the difference it neglects grows by fours
     assert all(any(stands_for(one, other) for one in few) for other in whole)
     assert (few[0], few[-1]) == (whole[0], whole[-1])
+
+
+def test_points_with_almost_the_same_error_are_joined_as_well() -> None:
+    whole = frontier([Point(2.0 ** (20 - index / 5), 1 - index * 2.0**-40) for index in range(200)])
+    few = [point for point, _ in thinned(whole, 10)]
+    for point in few:
+        closest = Limit(
+            rule="either", atol=point.abs_error * (1 - 2.0**-30), rtol=float(quotient(point)) * (1 - 2.0**-40)
+        )
+        assert not all(map(closest.allows, whole))  # 200 · 2^-40 is all that the errors differ by
 
 
 def test_a_thinned_frontier_is_too_strict_only_by_the_difference_it_neglects() -> None:

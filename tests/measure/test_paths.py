@@ -1,5 +1,7 @@
 """Elements that the quick steps could lose: at the seams between paths, at ties, and where a bound is rounded."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -71,16 +73,18 @@ def test_a_frontier_that_grows_too_long_is_thinned_and_stays_safe(dtype: type[np
     """3 · x rounded: every larger d over a smaller quotient, for a good part of all elements."""
     reference = np.random.default_rng(1).uniform(1, 2, (100, 200)).astype(dtype)
     candidate = reference * dtype(3)
+    errors = candidate.astype(np.float64) - reference.astype(np.float64)
+    pairs = zip(reference.ravel().tolist(), errors.ravel().tolist(), strict=True)
+    steepest = max(Fraction(error) / Fraction(magnitude) for magnitude, error in pairs)
     found = measure(reference, candidate)
     parts = measure(reference[:30], candidate[:30]).merge(measure(reference[30:], candidate[30:], first_row=30))
     for thin in (found, parts):
         assert len(thin.frontier) <= 40
         assert not thin.frontier_exact
         assert not thin.points_exact
-        error, quotient = np.abs(candidate - reference).astype(np.float64), np.abs(candidate / reference - 1)
-        assert thin.max_abs_error == error.max()
-        assert thin.largest_rel is not None
-        assert thin.max_rel_error >= quotient.max() * (1 - 2.0**-22)  # the quotient here was rounded twice in dtype
+        assert thin.max_abs_error == errors.max()
+        # Of quotients that close, any may stay.
+        assert Fraction(thin.max_rel_error) >= steepest * (1 - Fraction(2) ** -52)
         smallest = thin.smallest_passing
         assert smallest is not None
         assert smallest.rtol_at_atol_0 is not None
@@ -91,6 +95,31 @@ def test_a_frontier_that_grows_too_long_is_thinned_and_stays_safe(dtype: type[np
         limit = Limit(rule="either", atol=float(point.abs_error * nudge * 0.999), rtol=float(2 * nudge))
         for thin in (found, parts):
             assert not thin.passes(limit) or count_violations(reference, candidate, limit) == 0
+
+
+@pytest.mark.usefixtures("short_frontiers")
+def test_the_largest_quotient_is_known_even_where_joined_neighbours_round_beyond_it() -> None:
+    """199 points with one d or nearly, whose quotients rise to within 2^-105 of the last one's, which is the larger."""
+    (magnitude, error), (steeper, smaller) = (np.array(pair) * 2.0**-53 for pair in rounded_alike(53))
+    rising = magnitude * 2.0 ** (np.arange(198, -1, -1) / 5)
+    errors = error * (1 + np.arange(198, -1, -1) * 2.0**-45)
+    filtered = Prefilter()
+    filtered.offer(np.append(errors, smaller), np.append(rising, steeper), np.arange(200))
+    assert not filtered.exact
+    filtered.offer(np.array([0.01]), np.array([0.1]), np.array([200]))
+    assert filtered.steepest.at.tolist() == [199]
+
+
+@pytest.mark.usefixtures("short_frontiers")
+def test_two_short_frontiers_can_make_one_that_is_thinned() -> None:
+    reference = np.random.default_rng(3).uniform(1, 2, (2, 300)).astype(np.float32)
+    one, other = (measure(reference[[row]], reference[[row]] * np.float32(3), first_row=row) for row in (0, 1))
+    assert one.frontier_exact
+    assert other.frontier_exact
+    assert len(one.frontier) + len(other.frontier) > 42
+    merged = one.merge(other)
+    assert len(merged.frontier) <= 40
+    assert not merged.frontier_exact
 
 
 def test_a_record_gets_no_more_points_than_a_reader_can_skip() -> None:
@@ -152,3 +181,22 @@ def test_a_block_with_a_few_unusual_elements_stays_on_the_quick_path() -> None:
     with np.errstate(all="ignore"):
         assert DensePath(tally).examine(0, left)
     assert np.flatnonzero(left).tolist() == [2, 3, 4]
+
+
+def test_an_unusual_element_hides_no_other_one_of_its_column() -> None:
+    reference, candidate = background(np.float32, 2.0**-20)
+    columns = 8192 // 32
+    reference[0, 0], candidate[0, 0] = 4.0, 4.8  # stands for all the others
+    reference[0, 5] = candidate[0, 5] = np.nan
+    candidate[0, 5 + columns] = reference[0, 5 + columns] * 1.25
+    found = measure(reference, candidate)
+    assert found.largest_rel is not None
+    assert found.largest_rel.column == 5 + columns
+
+
+def test_a_block_whose_first_elements_are_equal() -> None:
+    reference, candidate = background(np.float32, 2.0**-20)
+    candidate[0, :6000] = reference[0, :6000]
+    found = measure(reference, candidate)
+    assert found.largest_abs is not None
+    assert found.largest_abs.column >= 6000

@@ -147,6 +147,7 @@ def test_the_reference_is_the_denominator() -> None:
 def test_zero_beside_zero_is_agreement_and_a_zero_reference_is_counted_apart() -> None:
     found = measure(row(0.0, 0.0, 2.0), row(0.0, 1.0, 3.0))
     assert (found.differing, found.zero_reference, found.max_rel_error) == (2, 1, 0.5)
+    assert measure(row(0.0, 2.0), row(3.0, 4.0)).max_abs_error == 3.0
     smallest = found.smallest_passing
     assert smallest is not None
     assert (smallest.atol_at_rtol_0, smallest.rtol_at_atol_0) == (1.0, None)
