@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from rmsaudit import audit, causes
-from rmsaudit.cli._sides import look_into, party
+from rmsaudit.cli._sides import look_into, parties
 from rmsaudit.documents.implementation import Implementation, read_implementation
 from rmsaudit.documents.tolerance import read_tolerance
 from rmsaudit.errors import InputProblem
@@ -54,7 +54,7 @@ def _record(home: Path, sides: list[Implementation]) -> AcceptanceRecord:
     policy = read_tolerance(own if own.exists() else HOME / "tolerance.yaml").policy
     only = yaml.safe_load((home / "expected.yaml").read_text()).get("only")
     with ExitStack() as stack:
-        reference, candidate = (party(side, True, stack) for side in sides)
+        reference, candidate = parties(sides, True, stack)
         plan = audit.Plan(rows=ROWS, categories=None if only is None else tuple(only))
         judgement = audit.Judgement(policy=policy, digest="0" * 64)
         return audit.run(reference, candidate, plan, facts=FACTS, judgement=judgement)
