@@ -214,6 +214,9 @@ class CategoryResult(Part):
     points: tuple[tuple[float, float], ...] = Field(
         (), description="[|reference|, |d|] of the few elements that decide every sum, either and max limit exactly"
     )
+    points_exact: bool = Field(
+        True, description="false: neighbouring points were joined, and a limit a hair above the truth may be refused"
+    )
     failures: tuple[str, ...] = ()
 
 

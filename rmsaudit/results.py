@@ -114,6 +114,7 @@ class Tally:
             oracle=self._oracle(found.unit),
             smallest_passing=_smallest_passing(found),
             points=found.points,
+            points_exact=found.points_exact,
             failures=tuple(self.failures),
         )
 
