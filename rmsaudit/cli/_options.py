@@ -20,6 +20,17 @@ def output_format(command: Any) -> Any:
     )(command)
 
 
+def overrides_of(settings: tuple[str, ...]) -> dict[str, str]:
+    """What `--set VARIABLE=VALUE` says, where there is one side only. Raises BadParameter for anything else."""
+    overrides = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{setting!r} is not VARIABLE=VALUE", param_hint="--set")
+        overrides[name] = value
+    return overrides
+
+
 def print_record(record: Any, output_format: str) -> None:
     """Renders a record to standard output: colour only on a terminal, and not under NO_COLOR."""
     import os

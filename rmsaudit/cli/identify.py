@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmsaudit.cli._options import FILE
+from rmsaudit.cli._options import FILE, overrides_of
 
 if TYPE_CHECKING:
     from rmsaudit.identify import Identity
@@ -33,13 +33,7 @@ def command(implementation: Path, settings: tuple[str, ...], rows: int, seed: in
     from rmsaudit.errors import CouldNotRun
     from rmsaudit.identify import identify
 
-    overrides = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{setting!r} is not VARIABLE=VALUE", param_hint="--set")
-        overrides[name] = value
-    read = read_implementation(implementation, overrides)
+    read = read_implementation(implementation, overrides_of(settings))
     with ExitStack() as stack:
         side = parties([read], consent(allow_code), stack)[0].side
         found = identify(side, preset_words(), rows=rows, seed=seed)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from rmsaudit.cli._options import FILE
+from rmsaudit.cli._options import FILE, overrides_of
 
 
 @click.command(name="resolve")
@@ -19,13 +19,7 @@ def command(implementation: Path, settings: tuple[str, ...]) -> None:
     from rmsaudit.documents.implementation import read_implementation
     from rmsaudit.reports.text import number
 
-    overrides = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{setting!r} is not VARIABLE=VALUE", param_hint="--set")
-        overrides[name] = value
-    read = read_implementation(implementation, overrides)
+    read = read_implementation(implementation, overrides_of(settings))
     click.echo(f"{read.name} (kind {read.kind})")
     rows = [(name, number(found.value), found.source, found.written) for name, found in read.resolved.items()]
     widest = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
