@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import date
 from fractions import Fraction
 from math import inf, isfinite
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rmsaudit.measure import limits
 from rmsaudit.record import (
@@ -22,20 +22,25 @@ from rmsaudit.record import (
 )
 from rmsaudit.tolerance import Either, Exact, Limit, Max, Policy, Ratio, Sum, Ulp, Waiver, When
 
+if TYPE_CHECKING:
+    from rmsaudit.model_record import ModelRecord
+
+Judged = TypeVar("Judged", AcceptanceRecord, "ModelRecord")
 Closer = Literal["reference", "candidate", "alike"]
 FARTHER = 4  # one side is `farther` from the oracle at four times the other's distance: two binary digits
 NONFINITE_BY_DESIGN = "nonfinite"  # the category that feeds NaN and infinities
 
 
-def judge(record: AcceptanceRecord, policy: Policy | None, *, digest: str | None, today: date) -> AcceptanceRecord:
-    """The record with a verdict in every category, the gate as used, and the outcome. `policy` None judges nothing.
+def judge(record: Judged, policy: Policy | None, *, digest: str | None, today: date) -> Judged:
+    """The record, of a pair or of a model, with a verdict in every category, the gate as used, and the outcome.
+    `policy` None judges nothing.
 
     digest: sha256 of the tolerance file. today: the day on which waivers are looked at.
     """
     if policy is None:
         results = {name: _unjudged(result) for name, result in record.results.items()}
         return _with_outcome(record, results, None)
-    judged = {name: _judged(name, result, record, policy) for name, result in record.results.items()}
+    judged = {name: judged_cell(name, result, record.output_dtypes, policy) for name, result in record.results.items()}
     used, notes, results = _waived(judged, record, policy, today)
     gate = Gate(
         tolerance=digest,
@@ -48,9 +53,12 @@ def judge(record: AcceptanceRecord, policy: Policy | None, *, digest: str | None
     return _with_outcome(record, results, gate)
 
 
-def _with_outcome(record: AcceptanceRecord, results: dict[str, CategoryResult], gate: Gate | None) -> AcceptanceRecord:
+def _with_outcome(record: Judged, results: dict[str, CategoryResult], gate: Gate | None) -> Judged:
     results = dict(sorted(results.items(), key=_severity))
-    outcome = outcome_of(results.values(), judged=gate is not None, could_run=record.outcome != "could_not_run")
+    could_run = record.outcome != "could_not_run"
+    outcome = outcome_of(results.values(), judged=gate is not None, could_run=could_run)
+    if record.broken and could_run:
+        outcome = "rejected"
     return record.model_copy(update={"results": results, "gate": gate, "outcome": outcome})
 
 
@@ -103,9 +111,10 @@ def _failure(result: CategoryResult) -> str | None:
     return f"a side failed: {result.failures[0]}" if result.failures else None
 
 
-def _judged(name: str, result: CategoryResult, record: AcceptanceRecord, policy: Policy) -> CategoryResult:
+def judged_cell(name: str, result: CategoryResult, output_dtypes: tuple[str, str], policy: Policy) -> CategoryResult:
+    """One category with its verdict. output_dtypes: of both sides."""
     limit = policy.row_for(name, result.output_dtype)
-    because = _reason_to_reject(name, result, record, policy, limit)
+    because = _reason_to_reject(name, result, output_dtypes, policy, limit)
     counted = result.limit is None or _same_numbers(limit, result.limit)  # fresh from the audit, or judged so before
     return result.model_copy(
         update={
@@ -123,7 +132,7 @@ def _same_numbers(one: Limit | None, other: Limit | None) -> bool:
 
 
 def _reason_to_reject(
-    name: str, result: CategoryResult, record: AcceptanceRecord, policy: Policy, limit: Limit | None
+    name: str, result: CategoryResult, dtypes: tuple[str, str], policy: Policy, limit: Limit | None
 ) -> str | None:
     if failed := _failure(result):
         return failed
@@ -135,7 +144,6 @@ def _reason_to_reject(
         count = max(result.nonfinite.reference, result.nonfinite.candidate)
         if count:
             return f"{count} outputs are NaN or infinite, and the tolerance forbids them"
-    dtypes = record.dtypes.reference.output, record.dtypes.candidate.output
     if policy.output_dtypes == "match" and dtypes[0] != dtypes[1]:
         return f"the candidate returns {dtypes[1]}, the reference {dtypes[0]}"
     if limit is None:
@@ -233,7 +241,7 @@ def _excess(result: CategoryResult, limit: Limit) -> str:
 
 
 def _waived(
-    results: dict[str, CategoryResult], record: AcceptanceRecord, policy: Policy, today: date
+    results: dict[str, CategoryResult], record: "AcceptanceRecord | ModelRecord", policy: Policy, today: date
 ) -> tuple[list[Waiver], list[str], dict[str, CategoryResult]]:
     used: list[Waiver] = []
     notes: list[str] = []
@@ -248,7 +256,9 @@ def _waived(
             for w in ours
             if w not in valid
         ]
-        if valid and _only_waived_variables(name, record.ladder, {w.variable for w in valid}, result.limit):
+        if valid and not record.ladder:
+            notes.append(f"the waiver for {name} does not apply: this record has no ladder to say which variable acts")
+        elif valid and _only_waived_variables(name, record.ladder, {w.variable for w in valid}, result.limit):
             used += valid
             reason = f"{result.because}; waived: " + ", ".join(f"{w.variable} ({w.reason})" for w in valid)
             after[name] = result.model_copy(update={"verdict": "accepted_with_waiver", "because": reason})

@@ -5,11 +5,14 @@ needs is in here; nothing in here depends on the clock or on where files lie.
 """
 
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from rmsaudit.tolerance import Limit, Part, Waiver
+
+if TYPE_CHECKING:
+    from rmsaudit.model_record import ModelRecord
 
 SCHEMA: Literal["rmsaudit/record/1"] = "rmsaudit/record/1"
 
@@ -359,9 +362,19 @@ class AcceptanceRecord(Part):
     replay: Replay
     review: Review = Review()
 
+    @property
+    def output_dtypes(self) -> tuple[str, str]:
+        """Of the reference and of the candidate."""
+        return self.dtypes.reference.output, self.dtypes.candidate.output
 
-def plain(record: AcceptanceRecord) -> dict[str, Any]:
-    """The record as plain mappings, lists and scalars, in reading order, under its written key names.
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """What no number can mend; in the record of one pair, nothing."""
+        return ()
+
+
+def plain(record: "AcceptanceRecord | ModelRecord") -> dict[str, Any]:
+    """A record as plain mappings, lists and scalars, in reading order, under its written key names.
 
     Inside the parts, what has its default (null, empty, 0 of something rare) is left out; the review keeps its nulls,
     which a person is to fill.

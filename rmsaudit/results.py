@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -49,33 +50,57 @@ def knee_of(spec: NormSpec, case: Case) -> float:
     return knee(spec, size, spec.statistic == "sum_square")
 
 
+Place = tuple[str, int, int]
+
+
 @dataclass
 class Tally:
-    """What is known of one category so far."""
+    """What is known of one category so far: small, whatever it was fed, and mergeable.
+
+    named: what the record says of the elements that are the worst so far. ratios: smallest and largest finite q/eps.
+    """
 
     category: str
     measurement: Measurement | None = None
     reference: Distance | None = None
     candidate: Distance | None = None
-    ratios: list[Array] = field(default_factory=list)
-    cases: dict[str, tuple[Case, Answer, Array]] = field(default_factory=dict)
+    ratios: tuple[float, float] | None = None
+    named: dict[Place, WorstRecord] = field(default_factory=dict)
     violations: int | None = None
     failures: list[str] = field(default_factory=list)
 
-    def add(self, spec: NormSpec, case: Case, outputs: tuple[Array, Array], answers: tuple[Answer, Answer]) -> None:
+    def add(
+        self, spec: NormSpec, case: Case, outputs: tuple[Array, Array], answers: tuple[Answer, Answer] | None
+    ) -> None:
         """Adds one case that both sides ran. spec: the reference's at this width. answers: the oracle in each output
-        dtype."""
+        dtype; None where it was not asked."""
         found = measure(*outputs, case=case.label)
-        self.measurement = found if self.measurement is None else self.measurement.merge(found)
-        near = [distance(output, answer.values) for output, answer in zip(outputs, answers, strict=True)]
-        self.reference = near[0] if self.reference is None else self.reference.merge(near[0])
-        self.candidate = near[1] if self.candidate is None else self.candidate.merge(near[1])
         point = knee_of(spec, case)
         with np.errstate(all="ignore"):
             ratios = mean_squares(spec, case) / point if point else None
-        if ratios is not None:
-            self.ratios.append(ratios.ravel())
-        self.cases[case.label] = (case, answers[0], _ratio_of_row(ratios, spec, case))
+        added = Tally(self.category, measurement=found, ratios=_finite_range(ratios))
+        if answers is not None:
+            added.reference, added.candidate = (
+                distance(output, answer.values) for output, answer in zip(outputs, answers, strict=True)
+            )
+        oracle = None if answers is None else answers[0].values
+        spread = _ratio_of_row(ratios, spec, case)
+        added.named = {each.place: _worst(each, case, oracle, spread) for each in _most_different(found)}
+        self.merge(added)
+
+    def merge(self, other: "Tally") -> None:
+        """Takes in what another tally of the same category knows. The order of merging decides nothing but ties."""
+        self.measurement = _together(self.measurement, other.measurement)
+        self.reference = _together(self.reference, other.reference)
+        self.candidate = _together(self.candidate, other.candidate)
+        ranges = [found for found in (self.ratios, other.ratios) if found]
+        self.ratios = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+        worst = _most_different(self.measurement) if self.measurement else []
+        named = self.named | other.named
+        self.named = {each.place: named[each.place] for each in worst}
+        if other.violations is not None:
+            self.violations = (self.violations or 0) + other.violations
+        self.failures += other.failures
 
     def result(self, output_dtype: str) -> CategoryResult:
         """The category as the record holds it, still without a verdict. output_dtype: where nothing was measured."""
@@ -110,7 +135,7 @@ class Tally:
             q_over_eps=self._range(lambda ratio: ratio),
             attenuation=self._range(attenuation),
             row_factor=_row_factor(found),
-            worst=tuple(self._worst(element) for element in _most_different(found)),
+            worst=tuple(self.named.values()),
             oracle=self._oracle(found.unit),
             smallest_passing=_smallest_passing(found),
             points=found.points,
@@ -120,30 +145,10 @@ class Tally:
 
     def _range(self, law: Callable[[float], float]) -> Range | None:
         """The law's range over the finite q/eps of the category, or None where nothing is known."""
-        if not self.ratios:
+        if self.ratios is None:
             return None
-        ratios = np.concatenate(self.ratios)
-        ratios = ratios[np.isfinite(ratios)]
-        if not ratios.size:
-            return None
-        return Range(min=shortened(law(float(ratios.min()))), max=shortened(law(float(ratios.max()))))
-
-    def _worst(self, element: Element) -> WorstRecord:
-        case, answer, ratios = self.cases[element.case]
-        place = element.row, element.column
-        ratio = float(ratios[place]) if ratios.size else np.nan
-        return WorstRecord(
-            case=element.case,
-            row=element.row,
-            column=element.column,
-            q_over_eps=shortened(ratio) if np.isfinite(ratio) else None,
-            input=_written(case.x[place]),
-            reference=_written(element.reference),
-            candidate=_written(element.candidate),
-            oracle=_written(answer.values[place]),
-            reference_hex=hex_of(element.reference),
-            candidate_hex=hex_of(element.candidate),
-        )
+        low, high = self.ratios
+        return Range(min=shortened(law(low)), max=shortened(law(high)))
 
     def _oracle(self, unit: str) -> OracleResult | None:
         reference, candidate = self.reference, self.candidate
@@ -160,6 +165,35 @@ class Tally:
             closer=closer_side(reference.max_ulp, candidate.max_ulp, reference.mismatched, candidate.mismatched),
             far=tuple(name for name, side in near.items() if _is_far(side, unit)),
         )
+
+
+def _together(one: Any, other: Any) -> Any:
+    """Both merged; the one that is there where only one is."""
+    return other if one is None else one if other is None else one.merge(other)
+
+
+def _finite_range(ratios: Array | None) -> tuple[float, float] | None:
+    """The smallest and the largest of what is finite; None where nothing is."""
+    finite = np.empty(0) if ratios is None else ratios[np.isfinite(ratios)]
+    return (float(finite.min()), float(finite.max())) if finite.size else None
+
+
+def _worst(element: Element, case: Case, oracle: Array | None, ratios: Array) -> WorstRecord:
+    """The element with what belongs to it. ratios: q/eps of every element [rows, width], or empty."""
+    place = element.row, element.column
+    ratio = float(ratios[place]) if ratios.size else np.nan
+    return WorstRecord(
+        case=element.case,
+        row=element.row,
+        column=element.column,
+        q_over_eps=shortened(ratio) if np.isfinite(ratio) else None,
+        input=_written(case.x[place]),
+        reference=_written(element.reference),
+        candidate=_written(element.candidate),
+        oracle=None if oracle is None else _written(oracle[place]),
+        reference_hex=hex_of(element.reference),
+        candidate_hex=hex_of(element.candidate),
+    )
 
 
 def _ratio_of_row(ratios: Array | None, spec: NormSpec, case: Case) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmsaudit.cli._options import FILE
+from rmsaudit.cli._options import FILE, known_categories
 
 if TYPE_CHECKING:
     from rmsaudit.audit import Plan
@@ -85,7 +85,7 @@ def input_options(command: Callable[..., int]) -> Callable[..., int]:
             reference=reference,
             candidate=candidate,
             overrides=_overrides(settings, width),
-            categories=_known(categories),
+            categories=known_categories(categories),
             rows=rows,
             seed=seed,
         )
@@ -126,17 +126,3 @@ def _overrides(settings: tuple[str, ...], width: int | None) -> dict[str, dict[s
         for side, values in found.items():
             values.setdefault(f"{side}.width", str(width))
     return found
-
-
-def _known(categories: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The categories asked for, or None for all. Raises BadParameter for an unknown one, with the nearest."""
-    from difflib import get_close_matches
-
-    from rmsaudit.categories import names
-
-    for name in categories:
-        if name not in names():
-            near = get_close_matches(name, names(), 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
-            raise click.BadParameter(f"{name!r} is no category; {hint}", param_hint="--category")
-    return categories or None

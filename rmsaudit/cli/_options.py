@@ -31,6 +31,20 @@ def overrides_of(settings: tuple[str, ...]) -> dict[str, str]:
     return overrides
 
 
+def known_categories(categories: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The categories asked for, or None for all. Raises BadParameter for an unknown one, with the nearest."""
+    from difflib import get_close_matches
+
+    from rmsaudit.categories import names
+
+    for name in categories:
+        if name not in names():
+            near = get_close_matches(name, names(), 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names())}"
+            raise click.BadParameter(f"{name!r} is no category; {hint}", param_hint="--category")
+    return categories or None
+
+
 def print_record(record: Any, output_format: str) -> None:
     """Renders a record to standard output: colour only on a terminal, and not under NO_COLOR."""
     import os

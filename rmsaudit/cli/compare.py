@@ -11,7 +11,6 @@ from rmsaudit.cli._options import FILE, exit_code, output_format, print_record
 if TYPE_CHECKING:
     from rmsaudit.audit import Judgement
     from rmsaudit.documents.implementation import Implementation
-    from rmsaudit.record import Environment, Replay
 
 
 @click.command(name="compare")
@@ -45,6 +44,7 @@ def command(
     from datetime import UTC, datetime
 
     from rmsaudit import __version__, audit
+    from rmsaudit.cli._facts import environment, replay
     from rmsaudit.cli._progress import progress
     from rmsaudit.cli._sides import consent, parties, preset_words
     from rmsaudit.documents.record import refuse_to_overwrite_a_decision, write_record
@@ -55,8 +55,8 @@ def command(
     facts = audit.Facts(
         version=__version__,
         today=datetime.now(UTC).date(),
-        environment=_environment(),
-        replay=_replay(sides, tolerance, judgement.digest),
+        environment=environment(),
+        replay=replay(_files(sides, tolerance, judgement.digest)),
     )
     with ExitStack() as stack:
         reference, candidate = parties(sides, consent(allow_code), stack)
@@ -95,35 +95,7 @@ def _read(inputs: Inputs, tolerance: Path | None) -> "tuple[list[Implementation]
     return sides, Judgement(policy=judged.policy, digest=judged.digest)
 
 
-def _environment() -> "Environment":
-    """What could change the numbers of declared sides: the libraries that round, and the processor's instruction
-    set."""
-    import platform
-    import sys
-
-    import ml_dtypes
-    import numpy as np
-
-    from rmsaudit.record import Environment
-
-    return Environment(
-        changes_numbers={"numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__},
-        informative={"python": platform.python_version(), "machine": platform.machine(), "system": sys.platform},
-    )
-
-
-def _replay(sides: "list[Implementation]", tolerance: Path | None, digest: str | None) -> "Replay":
-    """The command as given, with file names instead of paths, and what the files held."""
-    import shlex
-    import sys
-
-    from rmsaudit.record import Replay
-
+def _files(sides: "list[Implementation]", tolerance: Path | None, digest: str | None) -> dict[Path, str]:
+    """Every file that was read, with what it held."""
     files = {side.path: side.digest for side in sides}
-    if tolerance is not None and digest is not None:
-        files[tolerance] = digest
-    given = zip(["", *sys.argv[1:]], sys.argv[1:], strict=False)
-    words = [
-        Path(word).name if Path(word) in files else word for before, word in given if "--out" not in (before, word)
-    ]
-    return Replay(command=shlex.join(["rmsaudit", *words]), inputs={path.name: found for path, found in files.items()})
+    return files if tolerance is None or digest is None else files | {tolerance: digest}

@@ -8,7 +8,7 @@ are quoted.
 import re
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -20,29 +20,40 @@ from rmsaudit.documents.writing import write_beside_and_rename
 from rmsaudit.errors import InputProblem, Problem
 from rmsaudit.record import SCHEMA, AcceptanceRecord, plain
 
+if TYPE_CHECKING:
+    from rmsaudit.model_record import ModelRecord
+
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 HEADER = "# yaml-language-server: $schema={schema}\n"
-SCHEMA_URL = "https://raw.githubusercontent.com/rmsaudit/rmsaudit/main/schemas/record.schema.json"
+SCHEMAS = "https://raw.githubusercontent.com/rmsaudit/rmsaudit/main/schemas"
+MODEL_SCHEMA = "rmsaudit/model-record/1"  # `model_record.SCHEMA`, whose module is imported only where such a record is
 LINE = 120
 DETAIL = 2  # levels below which a mapping may run over several lines
 LONGEST_KEY = 18  # of those that stand before a mapping
 _LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?|0o[0-7]+|0x[0-9a-fA-F]+")
 
 
-def to_text(record: AcceptanceRecord) -> str:
+def to_text(record: "AcceptanceRecord | ModelRecord") -> str:
     """The record as YAML, ending in a newline."""
     node = _Dumper(StringIO(), sort_keys=False).represent_data(plain(record))
     _lay_out(node, depth=0)
     body = yaml.serialize(node, Dumper=_Dumper, width=LINE, allow_unicode=True)
-    return HEADER.format(schema=SCHEMA_URL) + body
+    kind = record.schema_.split("/")[1]
+    return HEADER.format(schema=f"{SCHEMAS}/{kind}.schema.json") + body
 
 
-def read_record(path: Path) -> AcceptanceRecord:
-    """The record in a file. Raises InputProblem with every problem."""
-    return read_model(AcceptanceRecord, read_source(path))
+def read_record(path: Path) -> "AcceptanceRecord | ModelRecord":
+    """The record in a file, of a pair or of a model. Raises InputProblem with every problem."""
+    tree = read_source(path)
+    schema = tree.at("schema")
+    if isinstance(schema, Scalar) and schema.text == MODEL_SCHEMA:
+        from rmsaudit.model_record import ModelRecord
+
+        return read_model(ModelRecord, tree)
+    return read_model(AcceptanceRecord, tree)
 
 
-def write_record(path: Path, record: AcceptanceRecord) -> None:
+def write_record(path: Path, record: "AcceptanceRecord | ModelRecord") -> None:
     """Writes beside and renames, so that a reader sees the old file or the new one, never half of one."""
     write_beside_and_rename(path, to_text(record))
 
@@ -57,7 +68,7 @@ def refuse_to_overwrite_a_decision(path: Path) -> None:
         schema, decision = tree.at("schema"), tree.at("review", "decision")
     except InputProblem:
         schema = decision = None
-    if not (isinstance(schema, Scalar) and schema.text == SCHEMA):
+    if not (isinstance(schema, Scalar) and schema.text in (SCHEMA, MODEL_SCHEMA)):
         says = "this file is no record, and is not overwritten; move it away, or give another --out"
         raise InputProblem([Problem(path=str(path), says=says, kind="not-a-record")])
     if isinstance(decision, Scalar) and decision.text not in NULLS:

@@ -1,0 +1,141 @@
+"""rmsaudit model: every norm of a checkpoint beside the one of its conversion, one record."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rmsaudit.cli._options import FILE, exit_code, known_categories, output_format, print_record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmsaudit.audit import Facts, Judgement
+    from rmsaudit.errors import Problem
+    from rmsaudit.model.audit import Model
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@click.command(name="model")
+@click.option(
+    "--ref", "reference", required=True, metavar="PATH", help="The model: a folder, .safetensors, .gguf, .onnx."
+)
+@click.option("--cand", "candidate", required=True, metavar="PATH", help="Its conversion, in any of these formats.")
+@click.option("--map", "names", type=FILE, help="YAML that gives sites of the candidate the reference's names.")
+@click.option("--tolerance", type=FILE, help="Tolerance file to judge by; without one nothing is judged.")
+@click.option("--out", type=FILE, help="Write the record here. A reviewed record is never overwritten.")
+@click.option(
+    "--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Of every norm's input and output."
+)
+@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category; may be repeated.")
+@click.option("--rows", type=click.IntRange(min=1), default=4, show_default=True, help="Rows per case.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the drawn inputs.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to work in.")
+@click.option("--scheduler", metavar="ADDRESS", help="Work on a Dask cluster instead: tcp://host:8786.")
+@output_format
+def command(
+    reference: str,
+    candidate: str,
+    names: Path | None,
+    tolerance: Path | None,
+    out: Path | None,
+    dtype: str,
+    categories: tuple[str, ...],
+    rows: int,
+    seed: int,
+    jobs: int,
+    scheduler: str | None,
+    output_format: str,
+) -> int:
+    """Audit every norm of a model against its conversion: gains, eps, conventions, then the battery.
+
+    Paths may be URLs (s3://, hf://, memory://) with `pip install 'rmsaudit[remote]'`. Only the norms are read.
+
+    \b
+    Example: rmsaudit model --ref llama-tiny/ --cand llama-tiny.gguf --tolerance t.yaml --out record.yaml
+    """
+    from rmsaudit.cli._executors import executor
+    from rmsaudit.cli._progress import progress
+    from rmsaudit.documents.record import refuse_to_overwrite_a_decision, write_record
+    from rmsaudit.model import audit
+
+    if out is not None:
+        refuse_to_overwrite_a_decision(out)
+    chosen = audit.Plan(dtype=dtype, rows=rows, seed=seed, categories=known_categories(categories))
+    sides, judgement = _read((reference, candidate), names, tolerance, dtype)
+    with executor(jobs, scheduler) as workers, progress() as notify:
+        record = audit.run(
+            *sides,
+            chosen,
+            facts=_facts((reference, candidate), tolerance, judgement),
+            judgement=judgement,
+            executor=workers,
+            notify=notify,
+        )
+    if out is not None:
+        write_record(out, record)
+    print_record(record, output_format)
+    return exit_code(record.outcome)
+
+
+def _read(
+    paths: tuple[str, str], names: Path | None, tolerance: Path | None, dtype: str
+) -> "tuple[tuple[Model, Model], Judgement]":
+    """Both models and the tolerance; the problems of all are reported together."""
+    from rmsaudit.cli._models import read_model
+    from rmsaudit.errors import InputProblem
+    from rmsaudit.storage import path_of
+
+    problems: list[Problem] = []
+
+    def attempt(read: Any) -> Any:
+        try:
+            return read()
+        except InputProblem as found:
+            problems.extend(found.problems)
+            return None
+
+    given: Mapping[str, str] = attempt(lambda: _names(names)) or {}
+    reference = attempt(lambda: read_model(path_of(paths[0]), dtype, {}))
+    candidate = attempt(lambda: read_model(path_of(paths[1]), dtype, given))
+    judgement = attempt(lambda: _judgement(tolerance, dtype))
+    if problems:
+        raise InputProblem(dict.fromkeys(problems))
+    return (reference, candidate), judgement
+
+
+def _names(path: Path | None) -> "Mapping[str, str]":
+    if path is None:
+        return {}
+    from rmsaudit.documents.sites.names import read_names
+
+    return read_names(path)
+
+
+def _judgement(tolerance: Path | None, dtype: str) -> "Judgement":
+    from rmsaudit import categories
+    from rmsaudit.audit import Judgement
+    from rmsaudit.documents.tolerance import read_tolerance, refuse_inexpressible
+
+    if tolerance is None:
+        return Judgement()
+    read = read_tolerance(tolerance, categories.names())
+    refuse_inexpressible(read, {(name, dtype) for name in categories.names()})
+    return Judgement(policy=read.policy, digest=read.digest)
+
+
+def _facts(paths: tuple[str, str], tolerance: Path | None, judgement: "Judgement") -> "Facts":
+    from datetime import UTC, datetime
+
+    from rmsaudit import __version__
+    from rmsaudit.audit import Facts
+    from rmsaudit.cli._facts import environment, replay
+
+    files = {} if tolerance is None or judgement.digest is None else {tolerance: judgement.digest}
+    return Facts(
+        version=__version__,
+        today=datetime.now(UTC).date(),
+        environment=environment(),
+        replay=replay(files, paths),
+    )

@@ -1,0 +1,8 @@
+"""Whole models: every norm of a checkpoint beside the one of its conversion.
+
+sites.py     one norm on both sides, and how the candidate's is restated in the reference's words
+relation.py  what the candidate's gains are of the reference's, other sites included
+names.py     many module paths in few words
+work.py      one portion of the work, which any executor can run
+audit.py     the whole: sites in, one record out
+"""

@@ -1,0 +1,316 @@
+"""The audit of a whole model: the sites of both sides in, one record out.
+
+A function of its arguments, as `rmsaudit.audit`: no clock, no environment, no printing. The work goes through whatever
+executor is handed in, and the record does not depend on which one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rmsaudit import battery, gate
+from rmsaudit.audit import ERROR_DEFINITION, Facts, Judgement
+from rmsaudit.errors import CouldNotRun
+from rmsaudit.ladder import differing
+from rmsaudit.model import explained, work
+from rmsaudit.model.names import compact
+from rmsaudit.model.relation import Relation, digest_of_all, index, relate
+from rmsaudit.model.rows import Judged, rows_of
+from rmsaudit.model.sites import SitePair, SiteSide, over_heads
+from rmsaudit.model.work import Measured, Portion, SiteGains
+from rmsaudit.model_record import ActivationRow, ModelRecord, ModelSide, SiteFinding
+from rmsaudit.model_summary import scope_of, summarise
+from rmsaudit.record import Battery, BatteryCategory, CategoryResult, OracleWork, Tool
+from rmsaudit.results import Tally
+
+SITES_PER_PORTION = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """One side. sites: by name, in the order of the model. contradictions: settings of it that deny each other."""
+
+    name: str
+    format: str
+    architecture: str | None
+    sites: Mapping[str, SiteSide]
+    files: Mapping[str, str]
+    contradictions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def paper(self) -> ModelSide:
+        """What the record says of it."""
+        return ModelSide(
+            name=self.name,
+            format=self.format,
+            architecture=self.architecture,
+            norms=len(self.sites),
+            files=dict(self.files),
+            gains=digest_of_all(site.gain for site in self.sites.values()),
+            notes=self.notes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which inputs. dtype: of the inputs and outputs of every norm. categories: None for all of them."""
+
+    dtype: str = "float32"
+    rows: int = 4
+    seed: int = 0
+    categories: tuple[str, ...] | None = None
+
+
+Notify = Callable[[str], None]
+
+
+def run(
+    reference: Model,
+    candidate: Model,
+    chosen: Plan,
+    *,
+    facts: Facts,
+    judgement: Judgement,
+    executor: Executor,
+    notify: Notify = lambda _: None,
+    activations: Sequence[ActivationRow] = (),
+    more_findings: Sequence[SiteFinding] = (),
+) -> ModelRecord:
+    """The record of comparing every norm of `candidate` with its counterpart in `reference`.
+
+    Raises CouldNotRun where no norm is found on both sides.
+    """
+    matched = Matched(reference, candidate)
+    if not matched.pairs:
+        raise CouldNotRun(
+            f"no norm of {candidate.name} has a counterpart in {reference.name}; name them with --map, or check that"
+            " both are the same model"
+        )
+    seen = _Seen(matched, chosen, judgement)
+    seen.run(executor, notify)
+    found = [*explained.structural(matched), *seen.findings(executor, notify), *more_findings]
+    record = ModelRecord(
+        tool=Tool(name="rmsaudit", version=facts.version),
+        outcome="not_judged",
+        summary="",
+        scope=scope_of(len(matched.pairs), len(seen.results)),
+        findings=tuple(found),
+        broken=matched.broken,
+        dtype=chosen.dtype,
+        sites=(*explained.unpaired(matched), *rows_of(seen.judged())),
+        activations=tuple(activations),
+        error_definition=ERROR_DEFINITION,
+        results=seen.results,
+        gate=None,
+        reference=reference.paper(),
+        candidate=candidate.paper(),
+        battery=Battery(version=battery.VERSION, seed=chosen.seed, rows=chosen.rows, categories=seen.fed),
+        oracle=OracleWork(**seen.tiers),
+        environment=facts.environment,
+        replay=facts.replay,
+    )
+    judged = gate.judge(record, judgement.policy, digest=judgement.digest, today=facts.today)
+    return judged.model_copy(update={"summary": summarise(judged)})
+
+
+class Matched:
+    """The sites of both models, side by side.
+
+    pairs: what can be compared. alone: names that one side only has. unfit: pairs whose widths have nothing to do with
+    each other, with both widths.
+    """
+
+    def __init__(self, reference: Model, candidate: Model) -> None:
+        self.models = reference, candidate
+        self.pairs: list[SitePair] = []
+        self.unfit: list[tuple[str, int, int]] = []
+        for name, site in reference.sites.items():
+            if name in candidate.sites:
+                self._match(name, site, candidate.sites[name])
+        self.alone = {
+            "reference": tuple(name for name in reference.sites if name not in candidate.sites),
+            "candidate": tuple(name for name in candidate.sites if name not in reference.sites),
+        }
+
+    def _match(self, name: str, reference: SiteSide, candidate: SiteSide) -> None:
+        widths = reference.spec.width, candidate.spec.width
+        if widths[0] == widths[1]:
+            self.pairs.append(SitePair(name=name, reference=reference, candidate=candidate))
+            return
+        both = over_heads(reference, candidate)
+        if both is None:
+            self.unfit.append((name, *widths))
+            return
+        note = f"width {widths[1]} where the reference has {widths[0]}"
+        self.pairs.append(SitePair(name=name, reference=both[0], candidate=both[1], note=note))
+
+    @property
+    def total(self) -> int:
+        """Sites of both sides together."""
+        return len(self.pairs) + len(self.unfit) + sum(map(len, self.alone.values()))
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """What is wrong before any number, in sentences."""
+        lines = [f"{', '.join(compact(names))}: in the {side} only" for side, names in self.alone.items() if names]
+        lines += [f"{name}: width {other} in the candidate, {own} in the reference" for name, own, other in self.unfit]
+        for side, model in zip(("reference", "candidate"), self.models, strict=True):
+            lines += [f"{side}: {says}" for says in model.contradictions]
+        return tuple(lines)
+
+    @cached_property
+    def relations(self) -> dict[str, Relation]:
+        """What the candidate's gains are of the reference's, by site."""
+        known = index(self.pairs)
+        return {pair.name: relate(pair, known) for pair in self.pairs}
+
+    @cached_property
+    def kinds(self) -> dict[Any, list[SitePair]]:
+        """Pairs that differ in the same way: in the same variables by the same values, and in the same relation."""
+        found: dict[Any, list[SitePair]] = {}
+        for pair in self.pairs:
+            if not pair.is_same:
+                found.setdefault(self._kind(pair), []).append(pair)
+        return found
+
+    def _kind(self, pair: SitePair) -> Any:
+        both = pair.restated
+        moved = differing(both.reference.declared, both.candidate.declared)
+        relation = self.relations[pair.name]
+        says = relation.says if relation.kind == "restated" else relation.kind
+        return says, *((each.variable, each.reference, each.candidate) for each in moved)
+
+
+@dataclass
+class _Seen:
+    """What has been measured so far."""
+
+    matched: Matched
+    chosen: Plan
+    judgement: Judgement
+    tallies: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    fed: dict[str, BatteryCategory] = field(default_factory=dict)
+    tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
+    stands_for: dict[str, str] = field(default_factory=dict)  # a site that is the same on both sides: the one that ran
+
+    def run(self, executor: Executor, notify: Notify) -> None:
+        portions = list(self._portions())
+        done = 0
+        total = sum(len(portion.sites) for portion in portions)
+        for portion, measured in zip(portions, results_of(executor, work.run, portions), strict=True):
+            done += len(portion.sites)
+            notify(f"site {done} of {total}")
+            self._add(measured)
+
+    def _portions(self) -> Iterator[Portion]:
+        """The work, cut by the sites alone. Of sites that are the same on both sides, one of each spec is run."""
+        by_specs: dict[Any, list[SitePair]] = {}
+        first_of: dict[Any, str] = {}
+        for pair in self.matched.pairs:
+            both = pair.restated
+            specs = both.reference.spec, both.candidate.spec
+            if pair.is_same:
+                runs = first_of.setdefault(specs[0], pair.name)
+                self.stands_for[pair.name] = runs
+                if runs == pair.name:
+                    yield self._portion(specs, [both], judged=True)
+            else:
+                by_specs.setdefault(specs, []).append(both)
+        for specs, pairs in by_specs.items():
+            for start in range(0, len(pairs), SITES_PER_PORTION):
+                yield self._portion(specs, pairs[start : start + SITES_PER_PORTION], judged=False)
+
+    def _portion(self, specs: tuple[Any, Any], pairs: Sequence[SitePair], *, judged: bool) -> Portion:
+        return Portion(
+            reference=specs[0],
+            candidate=specs[1],
+            sites=tuple(SiteGains(name=p.name, reference=p.reference.gain, candidate=p.candidate.gain) for p in pairs),
+            rows=self.chosen.rows,
+            seed=self.chosen.seed,
+            categories=self.chosen.categories,
+            judged=judged,
+            policy=self.judgement.policy,
+        )
+
+    def _add(self, measured: Measured) -> None:
+        self.tallies |= measured.tallies
+        for name, rows in measured.fed.items():
+            before = self.fed.get(name, BatteryCategory(reveals=battery.describe(name).reveals))
+            self.fed[name] = before.model_copy(update={"rows": before.rows + rows})
+        for name, reason in measured.skipped.items():
+            before = self.fed.get(name, BatteryCategory())
+            self.fed[name] = before.model_copy(update={"skipped": reason})
+        for tier, count in measured.tiers.items():
+            self.tiers[tier] += count
+
+    @cached_property
+    def results(self) -> dict[str, CategoryResult]:
+        """Each category over all sites that were run."""
+        together = work.merged(self.tallies.values())
+        return {name: tally.result(self.chosen.dtype) for name, tally in together.items()}
+
+    def judged(self) -> list[Judged]:
+        """Every pair with its cells, judged where there is a policy."""
+        cells = {site: self._cells(tallies) for site, tallies in self.tallies.items()}
+        return [
+            Judged(
+                pair=pair,
+                relation=self.matched.relations[pair.name],
+                cells=cells[self.stands_for.get(pair.name, pair.name)],
+                ran=pair.name in self.tallies,
+                same=pair.name in self.stands_for,
+            )
+            for pair in self.matched.pairs
+        ]
+
+    def _cells(self, tallies: Mapping[str, Tally]) -> dict[str, CategoryResult]:
+        cells = {name: tally.result(self.chosen.dtype) for name, tally in tallies.items()}
+        policy = self.judgement.policy
+        if policy is None:
+            return cells
+        dtypes = self.chosen.dtype, self.chosen.dtype
+        return {name: gate.judged_cell(name, cell, dtypes, policy) for name, cell in cells.items()}
+
+    def findings(self, executor: Executor, notify: Notify) -> list[SiteFinding]:
+        """One finding for each way in which sites differ, by a ladder on the site that is farthest off in that way."""
+        kinds = list(self.matched.kinds.values())
+        if not kinds:
+            return []
+        notify("what differs, one variable at a time")
+        asked = [
+            explained.Question(
+                pair=max(pairs, key=lambda pair: self._distance(pair.name)).restated,
+                rows=self.chosen.rows,
+                seed=self.chosen.seed,
+                categories=self.chosen.categories,
+            )
+            for pairs in kinds
+        ]
+        answers = results_of(executor, explained.answer, asked)
+        return explained.gathered(list(zip(kinds, answers, strict=True)), self.matched)
+
+    def _distance(self, name: str) -> tuple[int, int]:
+        tallies = [tally.measurement for tally in self.tallies[name].values() if tally.measurement]
+        return (
+            max((found.nonfinite.mismatched for found in tallies), default=0),
+            max((found.max_ulp for found in tallies), default=0),
+        )
+
+
+def results_of(executor: Executor, function: Callable[[Any], Any], asked: Sequence[Any]) -> Iterator[Any]:
+    """The results in order. What was lost with a worker that died is done again, here."""
+    from concurrent.futures import BrokenExecutor
+
+    futures: list[Future[Any] | None] = []
+    for each in asked:
+        try:
+            futures.append(executor.submit(function, each))
+        except BrokenExecutor:
+            futures.append(None)
+    for each, future in zip(asked, futures, strict=True):
+        try:
+            yield function(each) if future is None else future.result()
+        except BrokenExecutor:
+            yield function(each)

@@ -1,0 +1,180 @@
+"""Why sites differ: one finding for each way in which they do, with the sites where it holds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from rmsaudit import audit
+from rmsaudit.ladder import GAIN
+from rmsaudit.loaders.spec import Declared
+from rmsaudit.model.names import compact
+from rmsaudit.model.sites import SitePair, SiteSide
+from rmsaudit.model_record import SiteEps, SiteFinding, SiteRow
+from rmsaudit.record import Environment, Finding, GainPlace, Pair, Replay, Resolved, SideRecord
+from rmsaudit.semantics import variables
+
+if TYPE_CHECKING:
+    from rmsaudit.model.audit import Matched
+
+MANY = 4
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Question:
+    """A pair that differs, to be taken from one side to the other one variable at a time."""
+
+    pair: SitePair
+    rows: int
+    seed: int
+    categories: tuple[str, ...] | None
+
+
+def answer(question: Question) -> tuple[Finding, ...]:
+    """What the audit of this one pair finds."""
+    pair = question.pair
+    chosen = audit.Plan(
+        rows=question.rows, seed=question.seed, categories=question.categories, behaviours=False, explain=False
+    )
+    facts = audit.Facts(version="", today=date.min, environment=Environment(), replay=Replay(command=""))
+    record = audit.run(
+        _party(pair.name, pair.reference),
+        _party(pair.name, pair.candidate),
+        chosen,
+        facts=facts,
+        judgement=audit.Judgement(),
+    )
+    return record.findings
+
+
+def _party(name: str, site: SiteSide) -> audit.Party:
+    side = Declared(declared=site.declared, spec=site.spec, gain=site.gain)
+    gain = (
+        None if site.stored is None else GainPlace(tensor=site.source.get("gain", name), dtype=site.stored, digest="")
+    )
+    paper = SideRecord(
+        name=name,
+        kind="spec",
+        digest="",
+        gain=gain,
+        resolved={
+            variable: Resolved(value=getattr(site.spec, variable), source=site.source.get(variable, "the architecture"))
+            for variable in variables()
+        },
+    )
+    return audit.Party(side=side, describe=lambda: paper)
+
+
+def gathered(kinds: Sequence[tuple[list[SitePair], Sequence[Finding]]], matched: "Matched") -> list[SiteFinding]:
+    """The findings of all kinds, one for each cause and pair of values, that of most sites first."""
+    together: dict[Any, tuple[Finding, list[str]]] = {}
+    for pairs, found in kinds:
+        names = [pair.name for pair in pairs]
+        for finding in found:
+            told = _about_gains(finding, pairs, matched) if finding.variable == GAIN else finding
+            key = (told.cause, told.variable, told.reference_value, told.candidate_value, told.claim)
+            together.setdefault(key, (told, []))[1].extend(names)
+    ordered = sorted(together.values(), key=lambda item: (-len(item[1]), -item[0].explains))
+    return [_with_sites(finding, names, matched.total) for finding, names in ordered]
+
+
+def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched") -> Finding:
+    """Gains that no variable accounts for: those of another site, or what they are of the reference's."""
+    relations = [(pair.name, matched.relations[pair.name]) for pair in pairs]
+    elsewhere = [(name, relation.site) for name, relation in relations if relation.site]
+    if elsewhere:
+        swaps = "; ".join(f"{name} carries those of {site}" for name, site in elsewhere[:MANY])
+        more = f"; and {len(elsewhere) - MANY} more" if len(elsewhere) > MANY else ""
+        return finding.model_copy(
+            update={
+                "claim": f"The candidate carries the gains of other sites: {swaps}{more}.",
+                "next_step": "Check the table that maps the names of one side to those of the other: two entries are"
+                " exchanged, or layers are counted differently.",
+            }
+        )
+    says = dict.fromkeys(relation.says for _, relation in relations)
+    shown = "; ".join(list(says)[:MANY])
+    return finding.model_copy(update={"claim": f"The two sides carry different gains; the candidate's are {shown}."})
+
+
+def _with_sites(finding: Finding, names: Sequence[str], total: int) -> SiteFinding:
+    return SiteFinding(**dict(finding), sites=compact(names), count=len(names), of=total)
+
+
+def structural(matched: "Matched") -> list[SiteFinding]:
+    """Findings that need no number: sites of one side only, widths that do not fit, settings that deny each other."""
+    found = [_alone(side, names, matched) for side, names in matched.alone.items() if names]
+    found += [_unfit(name, own, other, matched) for name, own, other in matched.unfit]
+    for side, model in zip(("reference", "candidate"), matched.models, strict=True):
+        found += [_contradiction(side, model.name, says, list(model.sites), matched) for says in model.contradictions]
+    return found
+
+
+def _alone(side: str, names: Sequence[str], matched: "Matched") -> SiteFinding:
+    other = "candidate" if side == "reference" else "reference"
+    return _with_sites(
+        Finding(
+            cause="site-missing",
+            claim=f"The {other} has no gains for {len(names)} norm{'s' * (len(names) > 1)} of the {side}.",
+            evidence=f"No tensor of the {other} maps to {', '.join(compact(names))}.",
+            explains=0.0,
+            declared_at=Pair(**{side: matched.models[side == "candidate"].name}),
+            next_step="Look for the tensors under another name and give it with --map, or convert the model again: a"
+            " runtime that does not find them may fill in ones.",
+        ),
+        names,
+        matched.total,
+    )
+
+
+def _unfit(name: str, own: int, other: int, matched: "Matched") -> SiteFinding:
+    return _with_sites(
+        Finding(
+            cause="width",
+            variable="width",
+            reference_value=own,
+            candidate_value=other,
+            claim=f"The candidate's gains have {other} elements where the reference's have {own}.",
+            evidence="Neither width is a multiple of the other, so no input fits both, and nothing was run.",
+            explains=0.0,
+            declared_at=Pair(reference=matched.models[0].name, candidate=matched.models[1].name),
+            next_step="Check what this tensor is in the candidate: another norm, or one that was padded or cut.",
+        ),
+        [name],
+        matched.total,
+    )
+
+
+def _contradiction(side: str, model: str, says: str, names: Sequence[str], matched: "Matched") -> SiteFinding:
+    return _with_sites(
+        Finding(
+            cause="settings-disagree",
+            variable="eps",
+            claim=f"The {side}'s settings contradict each other: {says}.",
+            evidence="A runtime that reads the other field computes with the other value.",
+            explains=0.0,
+            declared_at=Pair(**{side: model}),
+            next_step="Find out which of them the model was trained and evaluated with, and leave only that one.",
+        ),
+        names,
+        matched.total,
+    )
+
+
+def unpaired(matched: "Matched") -> Iterable[SiteRow]:
+    """Rows of the table for what could not be compared."""
+    for side, names in matched.alone.items():
+        sites = matched.models[side == "candidate"].sites
+        if names:
+            first = sites[names[0]]
+            stored = (first.stored, None) if side == "reference" else (None, first.stored)
+            yield SiteRow(
+                sites=compact(names), count=len(names), verdict="unpaired", because=f"in the {side} only",
+                width=first.spec.width, stored=stored, eps=SiteEps(), gains="on one side only", compared="not_run",
+            )  # fmt: skip
+    for name, own, other in matched.unfit:
+        yield SiteRow(
+            sites=(name,), count=1, verdict="unpaired", because=f"width {other} in the candidate",
+            width=own, stored=(None, None), eps=SiteEps(), gains=f"of another width: {other} for {own}",
+            compared="not_run",
+        )  # fmt: skip

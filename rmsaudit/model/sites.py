@@ -1,0 +1,119 @@
+"""One norm on both sides, and how the candidate's is restated in the reference's words.
+
+A conversion may store the same norm otherwise: with 1 folded into the gains, with one gain for each of several heads.
+What is applied decides, so the candidate is restated with the reference's gains wherever a change of a variable turns
+them into what the candidate applies, bit for bit. Then the ladder sees that variable and no strange tensor.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rmsaudit.arrays import Array, bits, dtype_of
+from rmsaudit.semantics import NormSpec
+from rmsaudit.semantics.arithmetic import Arithmetic
+from rmsaudit.semantics.gain import factor
+from rmsaudit.semantics.resolve import CannotResolve, resolve
+
+OFFSETS = (0.0, 1.0, 2.0)
+"""Offsets under which stored gains are met: plain, around 0, and around 0 where 1 is added once too often."""
+ROUNDED_TO = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SiteSide:
+    """A site on one side. declared: every variable in words. gain: as stored, [width]; None where it has none.
+
+    stored: the dtype of the gains in the file. source: where each of the site's own words came from.
+    """
+
+    declared: Mapping[str, Any]
+    gain: Array | None
+    stored: str | None
+    source: Mapping[str, str]
+
+    @cached_property
+    def spec(self) -> NormSpec:
+        return resolve(self.declared)
+
+    @cached_property
+    def applied(self) -> Array:
+        """What the normalised row is multiplied by, [width] in the dtype of the gain after its offset."""
+        if self.gain is None:
+            return np.ones(self.spec.width, dtype=dtype_of(self.spec.compute_dtype))
+        with np.errstate(all="ignore"):
+            return factor(self.gain, self.spec, Arithmetic(self.spec.subnormals, self.spec.rounding))
+
+    def changed(self, **words: Any) -> "SiteSide | None":
+        """The same with other words, or None where they do not hold together."""
+        other = replace(self, declared={**self.declared, **words})
+        try:
+            resolve(other.declared)
+        except CannotResolve:
+            return None
+        return other
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SitePair:
+    """A site that both models have. note: how one side had to be read to be comparable, where it had to."""
+
+    name: str
+    reference: SiteSide
+    candidate: SiteSide
+    note: str | None = None
+
+    @cached_property
+    def restated(self) -> "SitePair":
+        """The pair with the candidate in the reference's gains, where a variable accounts for its own."""
+        for words in _restatements(self.reference, self.candidate):
+            other = replace(self.reference, declared={**self.candidate.declared, **words})
+            try:
+                found = other.applied
+            except CannotResolve:
+                continue
+            if same(found, self.candidate.applied):
+                return replace(self, candidate=replace(other, source=self.candidate.source))
+        return self
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both sides are one function: the same spec on the same gains. Nothing needs to be run to know it."""
+        both = self.restated
+        return both.reference.spec == both.candidate.spec and same(both.reference.applied, both.candidate.applied)
+
+
+def same(one: Array, other: Array) -> bool:
+    """Whether two arrays hold the same bits in the same dtype."""
+    return one.dtype == other.dtype and one.shape == other.shape and bool(np.array_equal(bits(one), bits(other)))
+
+
+def _restatements(reference: SiteSide, candidate: SiteSide) -> Iterator[dict[str, Any]]:
+    """Words under which the reference's gains may be what the candidate applies, the plainest first."""
+    if reference.gain is None or candidate.gain is None or reference.gain.shape != candidate.gain.shape:
+        return
+    stored = {"gain_dtype": reference.declared["gain_dtype"]}
+    own = reference.declared["gain_offset"]
+    offsets = dict.fromkeys((own, *OFFSETS))
+    yield from ({**stored, "gain_offset": offset} for offset in offsets)
+    yield from ({**stored, "gain_offset": own, "gain_cast": word} for word in ROUNDED_TO)
+
+
+def over_heads(reference: SiteSide, candidate: SiteSide) -> tuple[SiteSide, SiteSide] | None:
+    """Both sides at one width, where one normalises each head and the other all heads together; None otherwise.
+
+    The narrower side becomes groups of a row as wide as the other's, with its gains repeated.
+    """
+    widths = reference.spec.width, candidate.spec.width
+    narrow, wide = (reference, candidate) if widths[0] < widths[1] else (candidate, reference)
+    heads, left = divmod(max(widths), min(widths))
+    if left or widths[0] == widths[1] or narrow.spec.groups != 1:
+        return None
+    gain = None if narrow.gain is None else np.tile(narrow.gain, heads)
+    spread = replace(narrow, gain=gain).changed(width=max(widths), groups=heads)
+    if spread is None:
+        return None
+    return (spread, wide) if narrow is reference else (wide, spread)
