@@ -5,7 +5,9 @@ from rmsaudit.model_record import ModelRecord, SiteRow
 
 def summarise(record: ModelRecord) -> str:
     """First the verdict with its worst number, then the causes."""
-    return " ".join(part for part in (_verdict(record), _broken(record), _causes(record)) if part)
+    numbers, broken = _verdict(record), _broken(record)
+    first = (numbers, broken) if any(row.verdict == "rejected" for row in record.sites) else (broken, numbers)
+    return " ".join(part for part in (*first, _causes(record)) if part)
 
 
 def rows_judged_again(record: ModelRecord) -> tuple[SiteRow, ...]:

@@ -56,7 +56,7 @@ def _side(site: "Site", checkpoint: "Checkpoint", dtype: str) -> "SiteSide":
 def _as_loaded(gain: "Array", dtype: str) -> "Array":
     """The gains in the dtype that the model is loaded in, where that holds their values; else as they are stored."""
     from rmsaudit.arrays import round_to
-    from rmsaudit.model.relation import equal
+    from rmsaudit.model.sites import equal
 
     loaded = round_to(gain, dtype)
     return loaded if equal(loaded, gain) else gain

@@ -55,7 +55,9 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Which inputs. dtype: of the inputs and outputs of every norm. categories: None for all of them."""
+    """Which inputs. dtype: of the inputs and outputs of every norm. categories: None for all but `gains`,
+    whose place the gains of the model take.
+    """
 
     dtype: str = "float32"
     rows: int = 4
@@ -229,7 +231,7 @@ class _Seen:
             sites=tuple(SiteGains(name=p.name, reference=p.reference.gain, candidate=p.candidate.gain) for p in pairs),
             rows=self.chosen.rows,
             seed=self.chosen.seed,
-            categories=self.chosen.categories,
+            categories=work.chosen_categories(self.chosen.categories),
             judged=judged,
             policy=self.judgement.policy,
         )
@@ -284,7 +286,7 @@ class _Seen:
                 pair=max(pairs, key=lambda pair: self._distance(pair.name)).restated,
                 rows=self.chosen.rows,
                 seed=self.chosen.seed,
-                categories=self.chosen.categories,
+                categories=work.chosen_categories(self.chosen.categories),
             )
             for pairs in kinds
         ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from rmsaudit import audit
+from rmsaudit import audit, causes
 from rmsaudit.ladder import GAIN
 from rmsaudit.loaders.spec import Declared
 from rmsaudit.model.names import compact
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rmsaudit.model.audit import Matched
 
 MANY = 4
+OF_GAINS = (GAIN, "gain_offset", "gain_cast")
+"""Variables that are not declared anywhere but read off the gains themselves."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,7 +29,7 @@ class Question:
     pair: SitePair
     rows: int
     seed: int
-    categories: tuple[str, ...] | None
+    categories: tuple[str, ...]
 
 
 def answer(question: Question) -> tuple[Finding, ...]:
@@ -71,7 +73,7 @@ def gathered(kinds: Sequence[tuple[list[SitePair], Sequence[Finding]]], matched:
     for pairs, found in kinds:
         names = [pair.name for pair in pairs]
         for finding in found:
-            told = _about_gains(finding, pairs, matched) if finding.variable == GAIN else finding
+            told = _about_gains(finding, pairs, matched) if finding.variable in OF_GAINS else finding
             key = (told.cause, told.variable, told.reference_value, told.candidate_value, told.claim)
             together.setdefault(key, (told, []))[1].extend(names)
     ordered = sorted(together.values(), key=lambda item: (-len(item[1]), -item[0].explains))
@@ -79,7 +81,8 @@ def gathered(kinds: Sequence[tuple[list[SitePair], Sequence[Finding]]], matched:
 
 
 def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched") -> Finding:
-    """Gains that no variable accounts for: those of another site, or what they are of the reference's."""
+    """The same, told by what the tensors are: the reference's after a change, those of another site, or others."""
+    finding = finding.model_copy(update={"declared_at": _tensors(pairs[0])})
     relations = [(pair.name, matched.relations[pair.name]) for pair in pairs]
     elsewhere = [(name, relation.site) for name, relation in relations if relation.site]
     if elsewhere:
@@ -94,7 +97,14 @@ def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched"
         )
     says = dict.fromkeys(relation.says for _, relation in relations)
     shown = "; ".join(list(says)[:MANY])
-    return finding.model_copy(update={"claim": f"The two sides carry different gains; the candidate's are {shown}."})
+    told = {"claim": f"The candidate's gains, as they are applied, are not the reference's: {shown}."}
+    if finding.variable != GAIN:
+        told["next_step"] = causes.describe(finding.cause).next_step
+    return finding.model_copy(update=told)
+
+
+def _tensors(pair: SitePair) -> Pair:
+    return Pair(reference=pair.reference.source.get("gain"), candidate=pair.candidate.source.get("gain"))
 
 
 def _with_sites(finding: Finding, names: Sequence[str], total: int) -> SiteFinding:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rmsaudit import gains
 from rmsaudit.arrays import Array, bits, word_of
-from rmsaudit.model.sites import SitePair, same
+from rmsaudit.model.sites import SitePair, equal
 
 Kind = Literal["same", "restated", "of another site", "other"]
 
@@ -46,9 +46,9 @@ def relate(pair: SitePair, reference_sites: Index) -> Relation:
     reference, candidate = pair.reference, pair.candidate
     if candidate.gain is None or reference.gain is None:
         return Relation("same", "none" if candidate.gain is None and reference.gain is None else "on one side only")
-    if same(reference.applied, candidate.applied) or equal(reference.applied, candidate.applied):
+    if equal(reference.applied, candidate.applied):
         return Relation("same", _told_asequal(pair))
-    if pair.restated is not pair:
+    if pair.restated.has_one_gain:
         return Relation("restated", _restated(pair))
     elsewhere = reference_sites.get(digest(candidate.applied), ())
     if elsewhere:

@@ -4,16 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from rmsaudit.arrays import hex_of, round_to
+from rmsaudit.arrays import hex_of
 from rmsaudit.model.names import compact
 from rmsaudit.model.relation import Relation
-from rmsaudit.model.sites import SitePair
+from rmsaudit.model.sites import SitePair, eps_in_use
 from rmsaudit.model_record import SiteEps, SiteRow, SiteWorst
 from rmsaudit.record import CategoryResult
-from rmsaudit.semantics import NormSpec
-from rmsaudit.semantics.eps import effective
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,7 +110,7 @@ def _worst(site: Judged) -> SiteWorst | None:
 
 def _eps(pair: SitePair) -> SiteEps:
     specs = pair.reference.spec, pair.candidate.spec
-    used = [_used(spec) for spec in specs]
+    used = [hex_of(float(eps_in_use(spec))) for spec in specs]
     differ = used[0] != used[1]
     return SiteEps(
         reference=specs[0].eps,
@@ -124,8 +120,3 @@ def _eps(pair: SitePair) -> SiteEps:
         reference_source=pair.reference.source.get("eps"),
         candidate_source=pair.candidate.source.get("eps"),
     )
-
-
-def _used(spec: NormSpec) -> str | None:
-    """eps as it acts, rounded to its dtype."""
-    return hex_of(float(round_to(np.asarray(effective(spec)), spec.eps_dtype)))

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from rmsaudit.arrays import Array, bits, dtype_of
+from rmsaudit.arrays import Array, bits, dtype_of, round_to
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.arithmetic import Arithmetic
+from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.gain import factor
 from rmsaudit.semantics.resolve import CannotResolve, resolve
 
@@ -68,16 +69,27 @@ class SitePair:
 
     @cached_property
     def restated(self) -> "SitePair":
-        """The pair with the candidate in the reference's gains, where a variable accounts for its own."""
+        """The pair with the candidate in the reference's gains and eps, where a variable accounts for its own gains and
+        both eps are equal in the dtype that they act in."""
+        pair = self if self.reference.declared["eps"] == self.candidate.declared["eps"] else self._with_one_eps()
+        return pair._in_reference_gains()
+
+    def _with_one_eps(self) -> "SitePair":
+        used = [eps_in_use(side.spec) for side in (self.reference, self.candidate)]
+        other = self.candidate.changed(eps=self.reference.declared["eps"])
+        return replace(self, candidate=other) if other is not None and same(*used) else self
+
+    def _in_reference_gains(self) -> "SitePair":
         for words in _restatements(self.reference, self.candidate):
             other = replace(self.reference, declared={**self.candidate.declared, **words})
-            try:
-                found = other.applied
-            except CannotResolve:
-                continue
-            if same(found, self.candidate.applied):
+            if _applies_the_same(other, self.candidate):
                 return replace(self, candidate=replace(other, source=self.candidate.source))
         return self
+
+    @property
+    def has_one_gain(self) -> bool:
+        """Whether both sides carry the same gains, as this pair states them."""
+        return self.reference.gain is self.candidate.gain
 
     @property
     def is_same(self) -> bool:
@@ -86,9 +98,30 @@ class SitePair:
         return both.reference.spec == both.candidate.spec and same(both.reference.applied, both.candidate.applied)
 
 
+def _applies_the_same(one: SiteSide, other: SiteSide) -> bool:
+    """Whether both multiply by the same values, rounded afterwards to the same dtype."""
+    try:
+        products = one.spec.gain_product_dtype, other.spec.gain_product_dtype
+    except CannotResolve:
+        return False
+    return products[0] == products[1] and equal(one.applied, other.applied)
+
+
+def equal(one: Array, other: Array) -> bool:
+    """Whether two arrays hold the same values, whatever their dtypes; NaN is NaN."""
+    return one.shape == other.shape and bool(
+        np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True)
+    )
+
+
 def same(one: Array, other: Array) -> bool:
     """Whether two arrays hold the same bits in the same dtype."""
     return one.dtype == other.dtype and one.shape == other.shape and bool(np.array_equal(bits(one), bits(other)))
+
+
+def eps_in_use(spec: NormSpec) -> Array:
+    """eps as it acts: at least eps_min, rounded to eps_dtype."""
+    return round_to(np.asarray(effective(spec)), spec.eps_dtype)
 
 
 def _restatements(reference: SiteSide, candidate: SiteSide) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,8 @@ from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.resolve import fitted
 from rmsaudit.tolerance import Policy
 
-GAINS = "gains"  # the category that brings its own gains: what it shows depends on the words alone
+OWN_GAINS = "gains"
+"""The category that brings gains of its own. A model has its gains, so it is left out unless it is asked for."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +42,7 @@ class Portion:
     sites: tuple[SiteGains, ...]
     rows: int
     seed: int
-    categories: tuple[str, ...] | None
+    categories: tuple[str, ...]
     judged: bool
     policy: Policy | None
 
@@ -54,6 +55,11 @@ class Measured:
     fed: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     tiers: dict[str, int] = field(default_factory=dict)
+
+
+def chosen_categories(asked: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The categories that sites are fed: those that were asked for, else all but OWN_GAINS."""
+    return asked or tuple(name for name in battery.names() if name != OWN_GAINS)
 
 
 def run(portion: Portion) -> Measured:
@@ -80,9 +86,7 @@ def _setup(portion: Portion) -> Setup:
 
 def _run_case(portion: Portion, case: Case, measured: Measured) -> None:
     specs = fitted(portion.reference, case.width), fitted(portion.candidate, case.width)
-    for number, site in enumerate(portion.sites):
-        if case.category == GAINS and number:
-            return
+    for site in portion.sites:
         fed = _fed(case, site)
         outputs = emulate(specs[0], fed[0]), emulate(specs[1], fed[1])
         tally = measured.tallies[site.name].setdefault(case.category, Tally(case.category))
@@ -92,7 +96,7 @@ def _run_case(portion: Portion, case: Case, measured: Measured) -> None:
 def _fed(case: Case, site: SiteGains) -> tuple[Case, Case]:
     """The case as each side gets it, labelled with its site."""
     case = replace(case, label=": ".join(word for word in (site.name, case.label) if word))
-    if case.category == GAINS:
+    if case.category == OWN_GAINS:
         return case, case
     reference, candidate = (
         case if gain is None else case.with_gain(_at(gain, case.width)) for gain in (site.reference, site.candidate)
