@@ -47,7 +47,7 @@ def relate(pair: SitePair, reference_sites: Index) -> Relation:
     if candidate.gain is None or reference.gain is None:
         return Relation("same", "none" if candidate.gain is None and reference.gain is None else "on one side only")
     if equal(reference.applied, candidate.applied):
-        return Relation("same", _told_asequal(pair))
+        return Relation("same", _told_as_equal(pair))
     if pair.restated.has_one_gain:
         return Relation("restated", _restated(pair))
     elsewhere = reference_sites.get(digest(candidate.applied), ())
@@ -58,14 +58,7 @@ def relate(pair: SitePair, reference_sites: Index) -> Relation:
     )
 
 
-def equal(one: Array, other: Array) -> bool:
-    """Whether two arrays hold the same values, whatever their dtypes; NaN is NaN."""
-    return one.shape == other.shape and bool(
-        np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True)
-    )
-
-
-def _told_asequal(pair: SitePair) -> str:
+def _told_as_equal(pair: SitePair) -> str:
     reference, candidate = pair.reference, pair.candidate
     offsets = reference.spec.gain_offset, candidate.spec.gain_offset
     if offsets[0] != offsets[1]:
