@@ -11,9 +11,10 @@ from rmsaudit.attenuation import attenuation
 from rmsaudit.case import Case
 from rmsaudit.formats import FORMATS
 from rmsaudit.gate import closer_side
+from rmsaudit.measure.distance import distance
 from rmsaudit.measure.element import Element
 from rmsaudit.measure.measurement import Distance, Measurement
-from rmsaudit.measure.statistics import distance, measure
+from rmsaudit.measure.statistics import measure
 from rmsaudit.oracle import Answer
 from rmsaudit.record import (
     CategoryResult,

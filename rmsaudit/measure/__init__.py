@@ -7,7 +7,8 @@ frontier      the few elements that decide for all
 measurement   what was measured, as plain numbers
 
 With numpy:
-statistics    `measure` and `distance`: two tensors to a `Measurement`, block by block
+statistics    `measure`: two tensors to a `Measurement`, block by block
+distance      `distance`: one side against the oracle, to a `Distance`
 tally         the general path: any elements, any dtypes, non-finite values
 dense         the quick path: blocks of one dtype in which many elements differ
 prefilter     the frontier of arrays

@@ -262,19 +262,6 @@ class Distance:
     max_abs_error: float
     worst: Element | None
 
-    @classmethod
-    def of(cls, measured: Measurement) -> Self:
-        """The part of a measurement (reference: the oracle) that is a distance."""
-        return cls(
-            unit=measured.unit,
-            elements=measured.elements,
-            incorrect=measured.differing,
-            mismatched=measured.nonfinite.mismatched,
-            max_ulp=measured.max_ulp,
-            max_abs_error=measured.max_abs_error,
-            worst=measured.largest_ulp,
-        )
-
     def merge(self, other: Self) -> "Distance":
         """The distance of both together. Raises ValueError where they count ulp in different dtypes."""
         if self.unit != other.unit:

@@ -8,7 +8,7 @@ from rmsaudit.measure.dense import BLOCK, DensePath
 from rmsaudit.measure.element import Element
 from rmsaudit.measure.frontier import frontier, larger_error
 from rmsaudit.measure.limits import Point
-from rmsaudit.measure.measurement import Distance, Measurement, NonFinite, RowFactors
+from rmsaudit.measure.measurement import Measurement, NonFinite, RowFactors
 from rmsaudit.measure.row_factors import row_factors
 from rmsaudit.measure.tally import NOWHERE, Tally
 
@@ -33,16 +33,6 @@ def measure(
     tally = _scanned(reference, candidate)
     factors = row_factors(reference, candidate, case=case, first_row=first_row)
     return _Places(reference, candidate, input, case, first_row).measurement(tally, factors)
-
-
-def distance(output: Array, oracle: Array, *, case: str = "", first_row: int = 0) -> Distance:
-    """How far one side lies from the oracle: [rows, width] both, of one dtype. Raises ValueError otherwise."""
-    if output.dtype != oracle.dtype:
-        raise ValueError(
-            f"the output is {output.dtype} and the oracle {oracle.dtype}; round the oracle to the output dtype"
-        )
-    tally = _scanned(oracle, output)
-    return Distance.of(_Places(oracle, output, None, case, first_row).measurement(tally, RowFactors()))
 
 
 def _scanned(reference: Array, candidate: Array) -> Tally:

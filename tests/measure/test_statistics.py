@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmsaudit.arrays import Array, ordered, round_to
+from rmsaudit.measure.distance import distance
 from rmsaudit.measure.element import Element
 from rmsaudit.measure.limits import Limit
 from rmsaudit.measure.measurement import Measurement
-from rmsaudit.measure.statistics import distance, measure
+from rmsaudit.measure.statistics import measure
 
 KINDS = (
     "noise", "wide noise", "few differ", "constant", "scaled rows", "twice", "negated", "zeros", "five quarters",
