@@ -5,7 +5,8 @@ import pytest
 
 from rmsaudit import emulator
 from rmsaudit.arrays import Array, word_of
-from rmsaudit.emulator import emulate_arrays
+from rmsaudit.case import Case
+from rmsaudit.emulator import emulate_arrays, emulate_each
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.resolve import resolve
 
@@ -67,3 +68,14 @@ def test_any_memory_layout() -> None:
     wanted = emulate_arrays(spec, x, gain, bias, residual)
     for same in (np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], np.repeat(x, 2, axis=1)[:, ::2]):
         np.testing.assert_array_equal(emulate_arrays(spec, same, gain, bias, residual), wanted)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, resolve({"width": 12, "gain_position": "before_statistic"})])
+@pytest.mark.parametrize("elements", [12, 600])
+def test_several_gains_at_once_are_each_alone(monkeypatch: pytest.MonkeyPatch, spec: NormSpec, elements: int) -> None:
+    monkeypatch.setattr(emulator, "BLOCK_ELEMENTS", elements)
+    x, gain, bias, residual = operands(50, 12)
+    case = Case(category="", label="", x=x, gain=gain, bias=bias, residual=residual)
+    gains = [gain, gain * 3, np.zeros_like(gain)]
+    alone = [emulate_arrays(spec, x, each, bias, residual) for each in gains]
+    np.testing.assert_array_equal(emulate_each(spec, case, gains), np.stack(alone))

@@ -6,7 +6,7 @@ proof beside the code: float64 with an order-free bound (`float64_tier`), double
 is in `rules`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from rmsaudit.case import Case
 from rmsaudit.oracle import float64_tier, output_clamp
 from rmsaudit.oracle.double_double_tier import factors
 from rmsaudit.oracle.environment import require_ieee
-from rmsaudit.oracle.float64_tier import Block
+from rmsaudit.oracle.float64_tier import Block, Prepared
 from rmsaudit.oracle.formulas import Formula, formula
 from rmsaudit.oracle.leftovers import settle
 from rmsaudit.oracle.rows import Rows
@@ -24,7 +24,7 @@ from rmsaudit.oracle.tiers import Tiers
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.scope import fold, unfold, unfold_feature
 
-__all__ = ["Answer", "Formula", "Tiers", "answer", "formula", "oracle"]
+__all__ = ["Answer", "Formula", "Tiers", "answer", "formula", "oracle", "oracle_each"]
 
 BLOCK_ELEMENTS = 1 << 16  # 512 KiB in float64: a block and its temporaries stay in the L2 cache
 
@@ -52,6 +52,18 @@ def oracle(spec: NormSpec, case: Case, *, dtype: str | None = None, with_approx:
     return answer(formula(spec), operands, dtype or spec.output_dtype, with_approx=with_approx)
 
 
+def oracle_each(spec: NormSpec, case: Case, gains: Iterable[Array], *, dtype: str | None = None) -> Iterator[Answer]:
+    """As `oracle` on the case under each of several gains [width]; what does not depend on them is worked out once.
+
+    Raises NotIeee.
+    """
+    question = formula(spec)
+    shared: _Shared | None = None if question.gain_first else {}
+    for gain in gains:
+        operands = Operands(x=case.x, gain=gain, bias=case.bias, residual=case.residual)
+        yield answer(question, operands, dtype or spec.output_dtype, shared=shared)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operands:
     """x, residual: [rows, width]; gain, bias: [width]. Those that a formula does not use may be None."""
@@ -62,11 +74,21 @@ class Operands:
     residual: Array | None = None
 
 
-def answer(question: Formula, operands: Operands, dtype: str, *, with_approx: bool = False) -> Answer:
-    """As `oracle`, on bare arrays. Raises NotIeee, and ValueError where an operand is missing."""
+def answer(
+    question: Formula,
+    operands: Operands,
+    dtype: str,
+    *,
+    with_approx: bool = False,
+    shared: "_Shared | None" = None,
+) -> Answer:
+    """As `oracle`, on bare arrays. Raises NotIeee, and ValueError where an operand is missing.
+
+    shared: what earlier answers on the same operands but for the gain have prepared; filled here.
+    """
     require_ieee("before")
     with np.errstate(all="ignore"):
-        result = _Pass(question, operands, dtype, with_approx).run()
+        result = _Pass(question, operands, dtype, with_approx, shared).run()
     require_ieee("after")
     return result
 
@@ -74,8 +96,10 @@ def answer(question: Formula, operands: Operands, dtype: str, *, with_approx: bo
 class _Pass:
     """One answer in the making: the operands unfolded to [outer, groups, size], and the results in that shape."""
 
-    def __init__(self, question: Formula, operands: Operands, dtype: str, with_approx: bool) -> None:
-        self.question, self.dtype = question, dtype
+    def __init__(
+        self, question: Formula, operands: Operands, dtype: str, with_approx: bool, shared: "_Shared | None"
+    ) -> None:
+        self.question, self.dtype, self.shared = question, dtype, shared
         self.shape = operands.x.shape
         self.x = unfold(round_to(operands.x, question.input_dtype), question)
         residual = _stored("residual", operands.residual, question.residual_dtype)
@@ -108,12 +132,21 @@ class _Pass:
         residual = None if self.residual is None else self.residual[place]
         factor, bias = _at(self.factor, place), _at(self.bias, place)
         block = Block(x=self.x[place], residual=residual, factor=factor, bias=bias)
-        screened = float64_tier.screen(self.question, block, self.dtype, with_approx=self.approx is not None)
+        prepared = self._prepared(place, block)
+        screened = float64_tier.screen(self.question, block, prepared, self.dtype, with_approx=self.approx is not None)
         self.values[place] = output_clamp.limited(screened.values, self.edge)
         if self.approx is not None:
             self.approx[place] = screened.approx
         out_of_range = _at(self.out_of_range, place)
         return screened.open_ if out_of_range is None else screened.open_ | out_of_range
+
+    def _prepared(self, place: "_Place", block: Block) -> Prepared:
+        if self.shared is None:
+            return float64_tier.prepare(self.question, block)
+        key = place[0].start, place[1].start
+        if key not in self.shared:
+            self.shared[key] = float64_tier.prepare(self.question, block)
+        return self.shared[key]
 
     def _settle(self, place: "_Place", open_: Array) -> Tiers:
         """The later tiers on those rows of a block that have something open."""
@@ -138,6 +171,7 @@ class _Pass:
 
 
 _Place = tuple[slice, slice]
+_Shared = dict[tuple[int, int], Prepared]
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[_Place]:

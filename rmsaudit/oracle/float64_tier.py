@@ -57,6 +57,13 @@ class _Factors(NamedTuple):
     trusted: Array
 
 
+class Prepared(NamedTuple):
+    """Numerators before a gain that comes last, and what belongs to each row."""
+
+    numerator: Array
+    factors: _Factors
+
+
 def applies(formula: Formula, size: int, word: str) -> bool:
     """Whether float64 is any use: not for float64 results, and not where a numerator may cancel after a rounding.
 
@@ -84,11 +91,16 @@ def is_out_of_range(factor: Array | None, bias: Array | None) -> Array | None:
     return beyond if beyond.any() else None
 
 
-def screen(formula: Formula, block: Block, word: str, *, with_approx: bool) -> Screened:
+def prepare(formula: Formula, block: Block) -> Prepared:
+    """What the last products begin from. It depends on the gain only where the formula has that first."""
+    return Prepared(*_factors(formula, _values(formula, block)))
+
+
+def screen(formula: Formula, block: Block, prepared: Prepared, word: str, *, with_approx: bool) -> Screened:
     """Each output of the block rounded once to `word`, where float64 can prove it. Overflow is not reported."""
-    numerator, factors = _factors(formula, _values(formula, block))
+    numerator, factors = prepared
     if formula.gain_last and block.factor is not None:
-        numerator *= block.factor
+        numerator = numerator * block.factor
     if factors.shift is None and block.bias is None:
         screened = _screen_products(numerator, factors, word)
         approx = numerator * factors.factor if with_approx else None

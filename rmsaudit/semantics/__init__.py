@@ -7,7 +7,7 @@ in, so the half of rmsaudit that only reads documents can know every variable wi
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmsaudit.semantics import eps, gain, inverse, operands, output, scope, statistic
 from rmsaudit.semantics.eps import Eps
@@ -55,10 +55,29 @@ def evaluate(
     gain_values, bias: [width]; residual: [rows, width]; each is read only where the spec uses it. watch: sees every
     step of `steps.STEPS` that the spec forms.
     """
-    rows = x.shape[0]
-    factor = None
-    if spec.gain_applied:
-        factor = scope.unfold_feature(gain.factor(gain_values, spec, ar), rows, spec)
+    factor = factor_of(spec, gain_values, x.shape[0], ar)
+    return finish(spec, reduce(spec, x, residual, factor, ar, watch), factor, bias, x.shape, ar, watch)
+
+
+class Reduced(NamedTuple):
+    """What the last products begin from: the numerators, and the factor or divisor of each row."""
+
+    numerator: "Array"
+    scale: "Array"
+    divides: bool
+
+
+def factor_of(spec: NormSpec, gain_values: "Array", rows: int, ar: "Arithmetic") -> "Array | None":
+    """The gain as it multiplies, unfolded; None where the spec applies none."""
+    if not spec.gain_applied:
+        return None
+    return scope.unfold_feature(gain.factor(gain_values, spec, ar), rows, spec)
+
+
+def reduce(
+    spec: NormSpec, x: "Array", residual: "Array", factor: "Array | None", ar: "Arithmetic", watch: Watch = unwatched
+) -> Reduced:
+    """The first half of `evaluate`: all that does not depend on the gain, unless it comes before the statistic."""
     prepared = operands.prepare(
         scope.unfold(x, spec), scope.unfold(residual, spec), factor, spec, spec.compute_dtype, ar
     )
@@ -68,15 +87,28 @@ def evaluate(
         squared = numerator if prepared.statistic is prepared.numerator else statistic.subtract_mean(squared, spec, ar)
     watch("x", numerator)
     scale, divides = _row_scale(squared, spec, ar, watch)
+    return Reduced(numerator, scale, divides)
+
+
+def finish(
+    spec: NormSpec,
+    reduced: Reduced,
+    factor: "Array | None",
+    bias: "Array",
+    shape: tuple[int, ...],
+    ar: "Arithmetic",
+    watch: Watch = unwatched,
+) -> "Array":
+    """The second half of `evaluate`: the last products, the bias and the output."""
     after = factor if spec.gain_position == "after_normalize" else None
     if factor is not None:
         watch("gain", factor)
-    y = gain.apply(numerator, scale, divides, after, spec, spec.compute_dtype, ar, watch)
+    y = gain.apply(*reduced, after, spec, spec.compute_dtype, ar, watch)
     if spec.bias:
-        y = ar.add(y, scope.unfold_feature(ar.cast(bias, spec.gain_dtype), rows, spec), spec.gain_product_dtype)
+        y = ar.add(y, scope.unfold_feature(ar.cast(bias, spec.gain_dtype), shape[0], spec), spec.gain_product_dtype)
     finished = output.finish(y, spec, ar)
     watch("output", finished)
-    return scope.fold(finished, x.shape, spec)
+    return scope.fold(finished, shape, spec)
 
 
 def takes_root_of_sum(spec: NormSpec) -> bool:

@@ -141,9 +141,9 @@ def test_every_field_of_a_spec_is_read_or_known_to_be_about_rounding() -> None:
     """A new variable must be sorted: into the formula, or into this list."""
     rounding_only = {
         "statistic_source", "numerator_source", "residual_out_dtype", "statistic_algorithm", "compute_dtype",
-        "accumulate_dtype", "accumulate_order", "mean_scaling", "statistic_dtype", "eps_dtype", "inverse",
-        "inverse_dtype", "gain_cast", "gain_offset_dtype", "association", "cast_point", "normalized_dtype",
-        "gain_product_dtype", "output_dtype", "subnormals", "rounding",
+        "square_dtype", "accumulate_dtype", "accumulate_order", "mean_scaling", "mean_dtype", "statistic_dtype",
+        "eps_dtype", "inverse", "inverse_dtype", "gain_cast", "gain_offset_dtype", "association", "cast_point",
+        "normalized_dtype", "gain_product_dtype", "output_dtype", "subnormals", "rounding",
     }  # fmt: skip
     in_the_formula = {
         "width", "axes", "groups", "statistic_width", "input_dtype", "input_clamp", "prescale", "residual",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rmsaudit.case import Case
-from rmsaudit.oracle import Answer, Operands, answer, formula, oracle
+from rmsaudit.oracle import Answer, Operands, answer, formula, oracle, oracle_each
 from rmsaudit.semantics.resolve import resolve
 
 FLOAT64 = {"input_dtype": "float64", "gain_dtype": "float64", "compute_dtype": "float64", "eps_dtype": "float64"}
@@ -164,3 +164,19 @@ def test_a_missing_operand_is_named() -> None:
     spec = resolve({"width": 2, "bias": True})
     with pytest.raises(ValueError, match="uses a bias"):
         answer(formula(spec), Operands(x=np.ones((1, 2)), gain=np.ones(2)), "float32")
+
+
+@pytest.mark.parametrize(
+    "declared", [{}, {"center": True}, {"residual": "add"}, {"gain_position": "before_statistic"}, {"groups": 5}]
+)
+def test_several_gains_at_once_are_each_alone(declared: dict[str, Any]) -> None:
+    rng = np.random.default_rng(3)
+    x, residual = rng.normal(size=(2, 40, 5000)).astype(np.float32)
+    gains = [rng.normal(size=5000).astype(np.float32) for _ in range(3)]
+    bias = np.zeros(5000, np.float32)
+    spec = resolve({"width": 5000, "input_dtype": "float32", **declared})
+    case = Case(category="", label="", x=x, gain=gains[0], bias=bias, residual=residual)
+    for gain, found in zip(gains, oracle_each(spec, case, gains), strict=True):
+        alone = oracle(spec, case.with_gain(gain))
+        np.testing.assert_array_equal(found.values, alone.values)
+        assert found.tiers == alone.tiers
