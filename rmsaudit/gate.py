@@ -40,7 +40,7 @@ def judge(record: Judged, policy: Policy | None, *, digest: str | None, today: d
     if policy is None:
         results = {name: _unjudged(result) for name, result in record.results.items()}
         return _with_outcome(record, results, None)
-    judged = {name: judged_cell(name, result, record.output_dtypes, policy) for name, result in record.results.items()}
+    judged = {name: _judged(name, result, record.output_dtypes, policy) for name, result in record.results.items()}
     used, notes, results = _waived(judged, record, policy, today)
     gate = Gate(
         tolerance=digest,
@@ -111,7 +111,7 @@ def _failure(result: CategoryResult) -> str | None:
     return f"a side failed: {result.failures[0]}" if result.failures else None
 
 
-def judged_cell(name: str, result: CategoryResult, output_dtypes: tuple[str, str], policy: Policy) -> CategoryResult:
+def _judged(name: str, result: CategoryResult, output_dtypes: tuple[str, str], policy: Policy) -> CategoryResult:
     """One category with its verdict. output_dtypes: of both sides."""
     limit = policy.row_for(name, result.output_dtype)
     because = _reason_to_reject(name, result, output_dtypes, policy, limit)
@@ -187,11 +187,16 @@ def _ratio_passes(result: CategoryResult, limit: Ratio) -> bool:
     oracle = result.oracle
     if oracle is None or oracle.candidate_lost > oracle.reference_lost:
         return False  # nothing to measure the ratio by is not a pass
-    return oracle.candidate_ulp <= _ratio_allows(oracle, limit)
+    return within_ratio(limit, oracle.reference_ulp, oracle.candidate_ulp)
 
 
-def _ratio_allows(oracle: OracleResult, limit: Ratio) -> Fraction:
-    return Fraction(limit.ratio) * max(oracle.reference_ulp, limit.floor_ulp)
+def within_ratio(limit: Ratio, reference_ulp: int, candidate_ulp: int) -> bool:
+    """Whether the candidate's distance to the oracle is small enough beside the reference's."""
+    return candidate_ulp <= _ratio_allows(reference_ulp, limit)
+
+
+def _ratio_allows(reference_ulp: int, limit: Ratio) -> Fraction:
+    return Fraction(limit.ratio) * max(reference_ulp, limit.floor_ulp)
 
 
 def margin(result: CategoryResult, limit: Limit) -> float | None:
@@ -206,7 +211,7 @@ def margin(result: CategoryResult, limit: Limit) -> float | None:
         case Ratio():
             if result.oracle is None:
                 return None
-            worst = _quotient(result.oracle.candidate_ulp, float(_ratio_allows(result.oracle, limit)))
+            worst = _quotient(result.oracle.candidate_ulp, float(_ratio_allows(result.oracle.reference_ulp, limit)))
     return worst if isfinite(worst) else None
 
 

@@ -46,7 +46,7 @@ def _verdict(record: ModelRecord) -> str:
         return _differ(off, total)
     worst = max(rejected, key=_how_far)
     count = sum(row.count for row in rejected)
-    where = f", most of all {worst.worst.site} in {worst.worst.category}: {worst.because}" if worst.worst else ""
+    where = f", most of all {worst.worst.site} in {worst.because}" if worst.worst else ""
     return f"{count} of {_norms(total)} {'is' if count == 1 else 'are'} rejected{where}."
 
 

@@ -45,6 +45,13 @@ def mean_squares(spec: NormSpec, case: Case) -> Array:
     return found
 
 
+def ratios_of(spec: NormSpec, case: Case) -> Array | None:
+    """q/eps of each statistic, float64 [outer, groups]; None where the reference has no eps that acts."""
+    point = knee_of(spec, case)
+    with np.errstate(all="ignore"):
+        return mean_squares(spec, case) / point if point else None
+
+
 def knee_of(spec: NormSpec, case: Case) -> float:
     """The mean square at which the reference's eps acts as strongly as the row."""
     size = scope.statistic_size(scope.group_size(case.x.shape[0], spec), spec)
@@ -76,17 +83,15 @@ class Tally:
         """Adds one case that both sides ran. spec: the reference's at this width. answers: the oracle in each output
         dtype; None where it was not asked."""
         found = measure(*outputs, case=case.label)
-        point = knee_of(spec, case)
-        with np.errstate(all="ignore"):
-            ratios = mean_squares(spec, case) / point if point else None
-        added = Tally(self.category, measurement=found, ratios=_finite_range(ratios))
+        ratios = ratios_of(spec, case)
+        added = Tally(self.category, measurement=found, ratios=finite_range(ratios))
         if answers is not None:
             added.reference, added.candidate = (
                 distance(output, answer.values) for output, answer in zip(outputs, answers, strict=True)
             )
         oracle = None if answers is None else answers[0].values
-        spread = _ratio_of_row(ratios, spec, case)
-        added.named = {each.place: _worst(each, case, oracle, spread) for each in _most_different(found)}
+        spread = ratio_of_element(ratios, spec, case)
+        added.named = {each.place: worst_of(each, case, oracle, spread) for each in most_different(found)}
         self.merge(added)
 
     def merge(self, other: "Tally") -> None:
@@ -96,7 +101,7 @@ class Tally:
         self.candidate = _together(self.candidate, other.candidate)
         ranges = [found for found in (self.ratios, other.ratios) if found]
         self.ratios = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
-        worst = _most_different(self.measurement) if self.measurement else []
+        worst = most_different(self.measurement) if self.measurement else []
         named = self.named | other.named
         self.named = {each.place: named[each.place] for each in worst}
         if other.violations is not None:
@@ -173,13 +178,13 @@ def _together(one: Any, other: Any) -> Any:
     return other if one is None else one if other is None else one.merge(other)
 
 
-def _finite_range(ratios: Array | None) -> tuple[float, float] | None:
+def finite_range(ratios: Array | None) -> tuple[float, float] | None:
     """The smallest and the largest of what is finite; None where nothing is."""
     finite = np.empty(0) if ratios is None else ratios[np.isfinite(ratios)]
     return (float(finite.min()), float(finite.max())) if finite.size else None
 
 
-def _worst(element: Element, case: Case, oracle: Array | None, ratios: Array) -> WorstRecord:
+def worst_of(element: Element, case: Case, oracle: Array | None, ratios: Array) -> WorstRecord:
     """The element with what belongs to it. ratios: q/eps of every element [rows, width], or empty."""
     place = element.row, element.column
     ratio = float(ratios[place]) if ratios.size else np.nan
@@ -197,7 +202,7 @@ def _worst(element: Element, case: Case, oracle: Array | None, ratios: Array) ->
     )
 
 
-def _ratio_of_row(ratios: Array | None, spec: NormSpec, case: Case) -> Array:
+def ratio_of_element(ratios: Array | None, spec: NormSpec, case: Case) -> Array:
     """q/eps for every element [rows, width] as a broadcast view, so that a worst element can name its own."""
     if ratios is None:
         return np.empty((0, 0))
@@ -226,7 +231,7 @@ def _row_factor(found: Measurement) -> RowFactor | None:
     )
 
 
-def _most_different(found: Measurement) -> list[Element]:
+def most_different(found: Measurement) -> list[Element]:
     """A non-finite mismatch, then the largest in ulp, in d and in d/|reference|; each element once."""
     first = (found.nonfinite.first, *found.worst)
     return list({element.place: element for element in first if element}.values())

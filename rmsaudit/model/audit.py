@@ -17,9 +17,9 @@ from rmsaudit.ladder import differing
 from rmsaudit.model import explained, work
 from rmsaudit.model.names import compact
 from rmsaudit.model.relation import Relation, digest_of_all, index, relate
-from rmsaudit.model.rows import Judged, rows_of
+from rmsaudit.model.rows import Judged, rejections, rows_of
 from rmsaudit.model.sites import SitePair, SiteSide, over_heads
-from rmsaudit.model.work import Measured, Portion, SiteGains
+from rmsaudit.model.work import Cell, Measured, Portion, SiteGains
 from rmsaudit.model_record import ActivationRow, ModelRecord, ModelSide, SiteFinding
 from rmsaudit.model_summary import scope_of, summarise
 from rmsaudit.record import Battery, BatteryCategory, CategoryResult, OracleWork, Tool
@@ -192,7 +192,8 @@ class _Seen:
     matched: Matched
     chosen: Plan
     judgement: Judgement
-    tallies: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    together: list[dict[str, Tally]] = field(default_factory=list)
+    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
     fed: dict[str, BatteryCategory] = field(default_factory=dict)
     tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
     stands_for: dict[str, str] = field(default_factory=dict)  # a site that is the same on both sides: the one that ran
@@ -237,7 +238,8 @@ class _Seen:
         )
 
     def _add(self, measured: Measured) -> None:
-        self.tallies |= measured.tallies
+        self.together.append(measured.together)
+        self.cells |= measured.cells
         for name, rows in measured.fed.items():
             before = self.fed.get(name, BatteryCategory(reveals=battery.describe(name).reveals))
             self.fed[name] = before.model_copy(update={"rows": before.rows + rows})
@@ -250,30 +252,24 @@ class _Seen:
     @cached_property
     def results(self) -> dict[str, CategoryResult]:
         """Each category over all sites that were run."""
-        together = work.merged(self.tallies.values())
+        together = work.merged(self.together)
         return {name: tally.result(self.chosen.dtype) for name, tally in together.items()}
 
     def judged(self) -> list[Judged]:
         """Every pair with its cells, judged where there is a policy."""
-        cells = {site: self._cells(tallies) for site, tallies in self.tallies.items()}
+        rejected = {
+            site: rejections(cells, self.judgement.policy, self.chosen.dtype) for site, cells in self.cells.items()
+        }
         return [
             Judged(
                 pair=pair,
                 relation=self.matched.relations[pair.name],
-                cells=cells[self.stands_for.get(pair.name, pair.name)],
-                ran=pair.name in self.tallies,
+                cells=self.cells[runs := self.stands_for.get(pair.name, pair.name)],
+                rejected=rejected[runs],
                 same=pair.name in self.stands_for,
             )
             for pair in self.matched.pairs
         ]
-
-    def _cells(self, tallies: Mapping[str, Tally]) -> dict[str, CategoryResult]:
-        cells = {name: tally.result(self.chosen.dtype) for name, tally in tallies.items()}
-        policy = self.judgement.policy
-        if policy is None:
-            return cells
-        dtypes = self.chosen.dtype, self.chosen.dtype
-        return {name: gate.judged_cell(name, cell, dtypes, policy) for name, cell in cells.items()}
 
     def findings(self, executor: Executor, notify: Notify) -> list[SiteFinding]:
         """One finding for each way in which sites differ, by a ladder on the site that is farthest off in that way."""
@@ -294,11 +290,8 @@ class _Seen:
         return explained.gathered(list(zip(kinds, answers, strict=True)), self.matched)
 
     def _distance(self, name: str) -> tuple[int, int]:
-        tallies = [tally.measurement for tally in self.tallies[name].values() if tally.measurement]
-        return (
-            max((found.nonfinite.mismatched for found in tallies), default=0),
-            max((found.max_ulp for found in tallies), default=0),
-        )
+        cells = self.cells[name].values()
+        return max(cell.apart.mismatched for cell in cells), max(cell.apart.max_ulp for cell in cells)
 
 
 def results_of(executor: Executor, function: Callable[[Any], Any], asked: Sequence[Any]) -> Iterator[Any]:

@@ -1,51 +1,78 @@
 """From many judged sites to the few rows of the record's table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from rmsaudit import gate
 from rmsaudit.arrays import hex_of
 from rmsaudit.model.names import compact
 from rmsaudit.model.relation import Relation
 from rmsaudit.model.sites import SitePair, eps_in_use
+from rmsaudit.model.work import Cell
 from rmsaudit.model_record import SiteEps, SiteRow, SiteWorst
-from rmsaudit.record import CategoryResult
+from rmsaudit.tolerance import Policy, Ratio
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Judged:
     """A pair and what became of it. cells: by category, its own or those of the site that stands for it.
 
-    ran: whether it was fed itself. same: whether both sides are one function.
+    rejected: why, by category; None where nothing was judged. same: whether both sides are one function.
     """
 
     pair: SitePair
     relation: Relation
-    cells: dict[str, CategoryResult]
-    ran: bool
+    cells: Mapping[str, Cell]
+    rejected: Mapping[str, str] | None
     same: bool
 
     @property
-    def rejected_in(self) -> tuple[str, ...]:
-        """The categories that were rejected."""
-        return tuple(name for name, cell in self.cells.items() if cell.verdict == "rejected")
+    def verdict(self) -> Literal["rejected", "accepted", "not_judged"]:
+        if self.rejected is None:
+            return "not_judged"
+        return "rejected" if self.rejected else "accepted"
 
     @property
-    def verdict(self) -> Any:
-        """rejected where a category is; not_judged where none was judged."""
-        if self.rejected_in:
-            return "rejected"
-        return "not_judged" if any(cell.verdict == "not_judged" for cell in self.cells.values()) else "accepted"
-
-    @property
-    def worst(self) -> tuple[str, CategoryResult] | None:
-        """The category that is farthest off; None where no bit differs."""
-        off = [(name, cell) for name, cell in self.cells.items() if cell.differing_share or cell.signed_zero]
+    def worst(self) -> tuple[str, Cell] | None:
+        """The category that is farthest off; None where no element differs."""
+        off = [(name, cell) for name, cell in self.cells.items() if cell.apart.differing]
         return max(off, key=lambda item: _how_far(item[1]), default=None)
 
 
-def _how_far(cell: CategoryResult) -> tuple[int, int, float]:
-    return cell.nonfinite.mismatched, cell.max_ulp, cell.differing_share
+def _how_far(cell: Cell) -> tuple[int, int, int]:
+    return cell.apart.mismatched, cell.apart.max_ulp, cell.apart.differing
+
+
+def rejections(cells: Mapping[str, Cell], policy: Policy | None, dtype: str) -> dict[str, str] | None:
+    """Why each category of a site is rejected; None without a policy. dtype: of the outputs."""
+    if policy is None:
+        return None
+    reasons = {name: _rejection(name, cell, policy, dtype) for name, cell in cells.items()}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _rejection(name: str, cell: Cell, policy: Policy, dtype: str) -> str | None:
+    """As `gate.judge` says of a whole category."""
+    if cell.apart.mismatched:
+        return f"{cell.apart.mismatched} outputs are NaN or infinite on one side only, or differently"
+    if policy.nonfinite == "forbid" and name != gate.NONFINITE_BY_DESIGN and cell.nonfinite:
+        return f"{cell.nonfinite} outputs are NaN or infinite, and the tolerance forbids them"
+    limit = policy.row_for(name, dtype)
+    if limit is None:
+        return f"no row of the tolerance file covers category {name} with output dtype {dtype}"
+    if isinstance(limit, Ratio):
+        return None if _within_ratio(cell, limit) else "the candidate is farther from the oracle than the rule allows"
+    if not cell.violations:
+        return None
+    return f"{cell.violations} of {cell.elements} elements are beyond the limit, by up to {cell.apart.max_ulp} ulp"
+
+
+def _within_ratio(cell: Cell, limit: Ratio) -> bool:
+    """The same outputs are equally far from anything; what was not measured otherwise is no pass."""
+    if cell.oracle_ulp is None:
+        return not cell.apart.differing
+    return gate.within_ratio(limit, *cell.oracle_ulp)
 
 
 def rows_of(sites: Sequence[Judged]) -> list[SiteRow]:
@@ -72,13 +99,13 @@ def _words(site: Judged) -> str:
 
 def _row(group: Sequence[Judged]) -> SiteRow:
     first = group[0]
-    farthest = max(group, key=lambda each: _how_far(each.worst[1]) if each.worst else (-1, -1, 0.0))
+    farthest = max(group, key=lambda each: _how_far(each.worst[1]) if each.worst else (-1, -1, -1))
     says = first.relation.says if len(group) == 1 else _words(first)
     return SiteRow(
         sites=compact(each.pair.name for each in group),
         count=len(group),
         verdict=first.verdict,
-        because=next((cell.because for cell in farthest.cells.values() if cell.because), None),
+        because=_because(farthest),
         width=first.pair.reference.spec.width,
         groups=first.pair.reference.spec.groups if first.pair.reference.spec.groups != 1 else None,
         stored=(first.pair.reference.stored, first.pair.candidate.stored),
@@ -86,12 +113,16 @@ def _row(group: Sequence[Judged]) -> SiteRow:
         gains=f"{says} ({first.pair.note})" if first.pair.note else says,
         compared="same" if first.same else "run",
         worst=_worst(farthest),
-        rejected_in=first.rejected_in if len(group) == 1 else _all_rejected(group),
+        rejected_in=tuple(dict.fromkeys(name for each in group for name in each.rejected or ())),
     )
 
 
-def _all_rejected(group: Sequence[Judged]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for each in group for name in each.rejected_in))
+def _because(site: Judged) -> str | None:
+    """The reason of the category that is farthest off, or else the first one."""
+    if not site.rejected:
+        return None
+    category = site.worst[0] if site.worst and site.worst[0] in site.rejected else next(iter(site.rejected))
+    return f"{category}: {site.rejected[category]}"
 
 
 def _worst(site: Judged) -> SiteWorst | None:
@@ -101,10 +132,10 @@ def _worst(site: Judged) -> SiteWorst | None:
     return SiteWorst(
         site=site.pair.name,
         category=category,
-        max_abs_error=cell.max_abs_error,
-        max_rel_error=cell.max_rel_error,
-        max_ulp=cell.max_ulp,
-        nonfinite_mismatched=cell.nonfinite.mismatched,
+        max_abs_error=cell.apart.max_abs_error,
+        max_rel_error=cell.apart.max_rel_error,
+        max_ulp=cell.apart.max_ulp,
+        nonfinite_mismatched=cell.apart.mismatched,
     )
 
 
