@@ -1,26 +1,27 @@
-"""One side's output against the oracle: how many elements are not correctly rounded, and how far the farthest is.
+"""How far apart two outputs are, in few numbers, where no limit is judged by them: no frontier is kept, no place named.
 
-Only elements with other bits are looked at, and no frontier is kept: no limit is judged by this.
+distance   one side against the oracle, counted along the ordered values alone
+apart      a candidate against a reference, errors included
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rmsaudit.arrays import Array, bits, word_of
-from rmsaudit.measure.element import Element
+from rmsaudit.arrays import Array, bits, bits_of, round_to, word_of
+from rmsaudit.formats import FORMATS
 from rmsaudit.measure.measurement import Distance
-from rmsaudit.measure.ulp import ulp_distance
 
-BLOCK = 1 << 15  # elements whose float64 copies stay in the cache
+BLOCK = 1 << 15  # elements whose copies stay in the cache
 _MOST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True, kw_only=True)
 class Apart:
-    """How far two outputs are apart, in few numbers: `differing` elements, `mismatched` ones of those in class.
+    """differing: elements with another value; −0 and +0 are one, NaN and NaN as well. mismatched: those of them where
+    one is not finite, and the other is finite or of another kind. The rest is over the finite ones.
 
-    max_rel_error: the largest |d| / |reference| over references that are not 0.
+    max_rel_error: the largest d / |reference| over references that are not 0.
     """
 
     differing: int
@@ -30,93 +31,93 @@ class Apart:
     max_rel_error: float
 
 
-def apart(reference: Array, candidate: Array) -> Apart:
-    """The reference is the denominator. [rows, width] both, of one dtype."""
-    seen = _Seen(
-        np.ascontiguousarray(reference).reshape(-1), np.ascontiguousarray(candidate).reshape(-1), relative=True
-    )
-    seen.look_at_all()
-    return Apart(
-        differing=seen.incorrect,
-        mismatched=seen.mismatched,
-        max_ulp=seen.max_ulp,
-        max_abs_error=seen.max_abs_error,
-        max_rel_error=seen.max_rel_error,
-    )
-
-
-def distance(output: Array, oracle: Array, *, case: str = "", first_row: int = 0) -> Distance:
+def distance(output: Array, oracle: Array) -> Distance:
     """How far one side lies from the oracle: [rows, width] both, of one dtype. Raises ValueError otherwise."""
     if output.dtype != oracle.dtype:
         raise ValueError(
             f"the output is {output.dtype} and the oracle {oracle.dtype}; round the oracle to the output dtype"
         )
-    if output.shape != oracle.shape or output.ndim != 2:
-        raise ValueError(f"both must have one shape [rows, width], not {output.shape} and {oracle.shape}")
-    seen = _Seen(np.ascontiguousarray(oracle).reshape(-1), np.ascontiguousarray(output).reshape(-1))
-    seen.look_at_all()
+    steps = _Steps(word_of(oracle))
+    for one, other in _blocks(oracle, output):
+        steps.add(bits(one), bits(other))
     return Distance(
         unit=word_of(output),
         elements=output.size,
-        incorrect=seen.incorrect,
-        mismatched=seen.mismatched,
-        max_ulp=seen.max_ulp,
-        max_abs_error=seen.max_abs_error,
-        worst=seen.worst(output.shape[1], case, first_row),
+        incorrect=steps.differing,
+        mismatched=steps.mismatched,
+        max_ulp=steps.largest,
     )
 
 
-class _Seen:
-    """Counts over what was looked at so far, both flat."""
+def apart(reference: Array, candidate: Array) -> Apart:
+    """The candidate against the reference, which is the denominator: [rows, width] both, of one dtype."""
+    steps = _Steps(word_of(reference))
+    largest = steepest = 0.0
+    with np.errstate(all="ignore"):
+        for one, other in _blocks(reference, candidate):
+            if steps.add(bits(one), bits(other)):
+                error, quotient = _errors(one, other)
+                largest, steepest = max(largest, error), max(steepest, quotient)
+    return Apart(
+        differing=steps.differing,
+        mismatched=steps.mismatched,
+        max_ulp=steps.largest,
+        max_abs_error=largest,
+        max_rel_error=steepest,
+    )
 
-    def __init__(self, oracle: Array, output: Array, *, relative: bool = False) -> None:
-        self.oracle, self.output, self.relative = oracle, output, relative
-        self.incorrect = self.mismatched = self.max_ulp = self.at = 0
-        self.max_abs_error = self.max_rel_error = 0.0
 
-    def look_at_all(self) -> None:
-        """Takes in every element."""
-        with np.errstate(all="ignore"):
-            for start in range(0, self.output.size, BLOCK):
-                self.look_at(slice(start, start + BLOCK))
+def _blocks(one: Array, other: Array) -> "zip[tuple[Array, Array]]":
+    """Flat parts of both, in step. Raises ValueError for two shapes."""
+    if one.shape != other.shape:
+        raise ValueError(f"both must have one shape [rows, width], not {one.shape} and {other.shape}")
+    flat = (np.ascontiguousarray(side).reshape(-1) for side in (one, other))
+    return zip(*([side[at : at + BLOCK] for at in range(0, side.size, BLOCK)] for side in flat), strict=True)
 
-    def look_at(self, block: slice) -> None:
-        """Takes in the elements of a block; blocks come in order, so that the first of the farthest is kept."""
-        oracle, output = self.oracle[block], self.output[block]
-        at = np.flatnonzero(bits(oracle) != bits(output))
-        if not at.size:
-            return
-        oracle, output = oracle[at], output[at]
-        exact, found = oracle.astype(np.float64), output.astype(np.float64)
+
+class _Steps:
+    """Counts steps along the ordered values of one format, from bit patterns."""
+
+    def __init__(self, word: str) -> None:
+        unsigned = bits_of(word).type
+        self.sign = unsigned(1 << (FORMATS[word].bits - 1))
+        self.magnitude = unsigned(~self.sign)
+        self.greatest = unsigned(bits(round_to(np.array([FORMATS[word].max]), word))[0])
+        self.nan_above = unsigned(self.greatest + FORMATS[word].has_infinity)
+        self.differing = self.mismatched = self.largest = 0
+
+    def add(self, one: Array, other: Array) -> bool:
+        """Takes in a block; whether any of its bits differ."""
+        crossing = one ^ other
+        if not crossing.any():
+            return False
+        first, second = one & self.magnitude, other & self.magnitude
+        larger = np.maximum(first, second)
+        top = larger.max()
+        steps = np.subtract(larger, np.minimum(first, second), out=larger)
+        if crossing.max() >= self.sign:
+            steps = np.where(crossing >= self.sign, first + second, steps)
+        if top > self.greatest:
+            finite = (first <= self.greatest) & (second <= self.greatest)
+            both_nan = (first > self.nan_above) & (second > self.nan_above)
+            strange = int(np.count_nonzero(~finite & ~both_nan & (crossing != 0)))
+            self.mismatched += strange
+            self.differing += strange
+            steps = steps[finite]
+        self.differing += int(np.count_nonzero(steps))
+        self.largest = max(self.largest, int(steps.max(initial=0)))
+        return True
+
+
+def _errors(reference: Array, candidate: Array) -> tuple[float, float]:
+    """The largest d and the largest d / |reference| of a block, over what is finite on both sides."""
+    exact, found = reference.astype(np.float64), candidate.astype(np.float64)
+    error = np.abs(found - exact)
+    if not np.isfinite(error).all():
         finite = np.isfinite(exact) & np.isfinite(found)
-        steps = ulp_distance(oracle, output)
-        if not finite.all():
-            strange = np.count_nonzero(~finite & ~(np.isnan(exact) & np.isnan(found)))
-            self.mismatched += int(strange)
-            self.incorrect += int(strange)
-            at, steps, exact, found = at[finite], steps[finite], exact[finite], found[finite]
-        if not at.size:
-            return
-        self.incorrect += int(np.count_nonzero(steps))  # -0 for +0 is no step
-        error = np.minimum(np.abs(found - exact), _MOST)
-        self.max_abs_error = max(self.max_abs_error, float(error.max()))
-        if self.relative:
-            quotients = error / np.abs(exact)
-            largest = quotients[exact != 0].max(initial=0.0)
-            self.max_rel_error = max(self.max_rel_error, float(min(largest, _MOST)))
-        farthest = int(steps.argmax())
-        if steps[farthest] > self.max_ulp:
-            self.max_ulp, self.at = int(steps[farthest]), block.start + int(at[farthest])
-
-    def worst(self, width: int, case: str, first_row: int) -> Element | None:
-        """The first element that is max_ulp away; None where all are right."""
-        if not self.max_ulp:
-            return None
-        row, column = divmod(self.at, width)
-        return Element(
-            case=case,
-            row=first_row + row,
-            column=column,
-            reference=float(self.oracle[self.at]),
-            candidate=float(self.output[self.at]),
-        )
+        error, exact = np.minimum(error[finite], _MOST), exact[finite]
+    quotient = error / np.abs(exact)
+    steepest = quotient.max(initial=0.0)
+    if not np.isfinite(steepest):  # over a reference of 0, or beyond the range of float64
+        steepest = quotient[exact != 0].max(initial=0.0)
+    return float(error.max(initial=0.0)), float(min(steepest, _MOST))

@@ -250,8 +250,7 @@ class Distance:
 
     incorrect         elements that are not the correctly rounded value; −0 for +0 is not counted
     mismatched        those of them where one value is not finite, and the other is finite or of another kind
-    max_ulp           over the finite ones, as is max_abs_error
-    worst             the first element that is max_ulp away; its reference is the oracle, its candidate the output
+    max_ulp           over the finite ones
     """
 
     unit: str
@@ -259,23 +258,17 @@ class Distance:
     incorrect: int
     mismatched: int
     max_ulp: int
-    max_abs_error: float
-    worst: Element | None
 
     def merge(self, other: Self) -> "Distance":
         """The distance of both together. Raises ValueError where they count ulp in different dtypes."""
         if self.unit != other.unit:
             raise ValueError(f"ulp of {self.unit} and of {other.unit} have no common maximum")
-        farther = max(self, other, key=lambda d: d.max_ulp)
-        worst = [d.worst for d in (self, other) if d.worst and d.max_ulp == farther.max_ulp]
         return Distance(
             unit=self.unit,
             elements=self.elements + other.elements,
             incorrect=self.incorrect + other.incorrect,
             mismatched=self.mismatched + other.mismatched,
-            max_ulp=farther.max_ulp,
-            max_abs_error=max(self.max_abs_error, other.max_abs_error),
-            worst=min(worst, key=lambda e: e.place, default=None),
+            max_ulp=max(self.max_ulp, other.max_ulp),
         )
 
     @property

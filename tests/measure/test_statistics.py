@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmsaudit.arrays import Array, ordered, round_to
-from rmsaudit.measure.distance import distance
+from rmsaudit.formats import FORMATS
+from rmsaudit.measure.distance import Apart, apart, distance
 from rmsaudit.measure.element import Element
 from rmsaudit.measure.limits import Limit
 from rmsaudit.measure.measurement import Measurement
@@ -248,12 +249,10 @@ def test_a_handful_of_points_decides_for_many_elements() -> None:
 def test_distance_counts_what_is_not_correctly_rounded() -> None:
     oracle = row(1.0, 2.0, 0.0, np.inf)
     output = row(np.nextafter(np.float32(1), np.float32(2)), 2.0, -0.0, np.inf)
-    found = distance(output, oracle, case="tail", first_row=3)
+    found = distance(output, oracle)
     assert (found.elements, found.incorrect, found.mismatched, found.max_ulp) == (4, 1, 0, 1)
-    assert (found.max_abs_error, found.incorrect_share) == (2.0**-23, 0.25)
-    assert found.worst is not None
-    assert (found.worst.case, found.worst.row, found.worst.reference) == ("tail", 3, 1.0)
-    assert distance(oracle, oracle).worst is None
+    assert found.incorrect_share == 0.25
+    assert distance(oracle, oracle).incorrect == 0
 
 
 def test_distances_merge_to_the_whole() -> None:
@@ -261,16 +260,37 @@ def test_distances_merge_to_the_whole() -> None:
     oracle = rng.standard_normal((12, 50)).astype(np.float16)
     output = (oracle * np.float16(1.001)).astype(np.float16)
     output[2, 3] = np.nan
-    parts = [distance(output[at : at + 5], oracle[at : at + 5], first_row=at) for at in (0, 5, 10)]
+    parts = [distance(output[at : at + 5], oracle[at : at + 5]) for at in (0, 5, 10)]
     assert parts[2].merge(parts[0]).merge(parts[1]) == distance(output, oracle)
     assert distance(output, oracle).mismatched == 1
 
 
-def test_the_farther_of_two_distances_names_the_worst_element() -> None:
-    near, far = (distance(row(1 + steps * 2.0**-23), row(1.0), case=str(steps)) for steps in (1, 2))
-    for merged in (near.merge(far), far.merge(near)):
-        assert merged.worst is not None
-        assert (merged.max_ulp, merged.worst.case) == (2, "2")
+@pytest.mark.parametrize("word", FORMATS)
+def test_few_numbers_are_those_of_the_whole_measurement(word: str) -> None:
+    """Over every kind of value: subnormal, zero of both signs, the largest, infinite, NaN; on both sides."""
+    rng = np.random.default_rng(8)
+    kinds = [
+        0.0,
+        -0.0,
+        FORMATS[word].max,
+        -FORMATS[word].max,
+        FORMATS[word].smallest_subnormal,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
+    one, other = (
+        round_to(np.where(rng.random((40, 50)) < 0.4, rng.choice(kinds, (40, 50)), drawn), word)
+        for drawn in rng.standard_normal((2, 40, 50))
+    )
+    other[:, ::2] = one[:, ::2]
+    whole, few, near = measure(one, other), apart(one, other), distance(other, one)
+    assert few.differing == near.incorrect == whole.differing
+    assert few.mismatched == near.mismatched == whole.nonfinite.mismatched
+    assert few.max_ulp == near.max_ulp == whole.max_ulp
+    assert few.max_abs_error == whole.max_abs_error
+    assert few.max_rel_error == pytest.approx(whole.max_rel_error, rel=2.0**-52)  # ours is rounded twice
+    assert apart(one, one) == Apart(differing=0, mismatched=0, max_ulp=0, max_abs_error=0.0, max_rel_error=0.0)
 
 
 def test_an_oracle_of_another_dtype_is_refused() -> None:
