@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rmsaudit.model.audit import Matched
 
 MANY = 4
+OFFSET_SAYS = "by 1 in every column"  # as `gains.compare` puts it
 OF_GAINS = (GAIN, "gain_offset", "gain_cast")
 """Variables that are not declared anywhere but read off the gains themselves."""
 
@@ -73,11 +74,33 @@ def gathered(kinds: Sequence[tuple[list[SitePair], Sequence[Finding]]], matched:
     for pairs, found in kinds:
         names = [pair.name for pair in pairs]
         for finding in found:
-            told = _about_gains(finding, pairs, matched) if finding.variable in OF_GAINS else finding
+            told = _told(finding, pairs, matched)
             key = (told.cause, told.variable, told.reference_value, told.candidate_value, told.claim)
             together.setdefault(key, (told, []))[1].extend(names)
     ordered = sorted(together.values(), key=lambda item: (-len(item[1]), -item[0].explains))
     return [_with_sites(finding, names, matched.total) for finding, names in ordered]
+
+
+def _told(finding: Finding, pairs: Sequence[SitePair], matched: "Matched") -> Finding:
+    if finding.variable in OF_GAINS:
+        return _about_gains(finding, pairs, matched)
+    if finding.variable == "groups" and pairs[0].note:
+        return _about_heads(finding, pairs[0])
+    return finding
+
+
+def _about_heads(finding: Finding, pair: SitePair) -> Finding:
+    """Gains of another width: one side normalises each head by itself, the other all of them together."""
+    each, together = ("reference", "candidate") if pair.reference.spec.groups > 1 else ("candidate", "reference")
+    heads = max(pair.reference.spec.groups, pair.candidate.spec.groups)
+    return finding.model_copy(
+        update={
+            "claim": f"The {together}'s gains span {heads} times the {each}'s width: the {each} normalises each of"
+            f" {heads} heads by itself, the {together} all of them together.",
+            "declared_at": _tensors(pair),
+            "next_step": causes.describe(finding.cause).next_step,
+        }
+    )
 
 
 def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched") -> Finding:
@@ -97,9 +120,10 @@ def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched"
         )
     says = dict.fromkeys(relation.says for _, relation in relations)
     shown = "; ".join(list(says)[:MANY])
-    told = {"claim": f"The candidate's gains, as they are applied, are not the reference's: {shown}."}
-    if finding.variable != GAIN:
-        told["next_step"] = causes.describe(finding.cause).next_step
+    cause = "gain-offset" if all(OFFSET_SAYS in words for words in says) else finding.cause
+    told = {"claim": f"The candidate's gains, as they are applied, are not the reference's: {shown}.", "cause": cause}
+    if finding.variable != GAIN or cause != finding.cause:
+        told["next_step"] = causes.describe(cause).next_step
     return finding.model_copy(update=told)
 
 

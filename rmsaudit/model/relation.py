@@ -64,7 +64,7 @@ def _told_as_equal(pair: SitePair) -> str:
     if offsets[0] != offsets[1]:
         return f"equal: {offsets[0] - offsets[1]:+g} is folded in"
     if reference.stored != candidate.stored:
-        return f"equal, {reference.stored} widened to {candidate.stored}" if _wider(pair) else "equal"
+        return "equal, widened" if _wider(pair) else "equal"
     return "identical"
 
 

@@ -93,8 +93,10 @@ def _key(site: Judged) -> Any:
 
 
 def _words(site: Judged) -> str:
-    """The relation; sites that carry those of another one are alike, and so are those with other values."""
-    return site.relation.says if site.relation.kind in ("same", "restated") else site.relation.kind
+    """The relation; sites that carry the gains of other ones are alike, and so are those with other values."""
+    if site.relation.kind == "of another site":
+        return site.relation.kind
+    return site.relation.says.partition(":")[0] if site.relation.kind == "other" else site.relation.says
 
 
 def _row(group: Sequence[Judged]) -> SiteRow:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rmsaudit.arrays import Array, bits, dtype_of, round_to
+from rmsaudit.arrays import Array, bits, dtype_of, round_to, word_of
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.arithmetic import Arithmetic
 from rmsaudit.semantics.eps import effective
@@ -48,6 +48,14 @@ class SiteSide:
         with np.errstate(all="ignore"):
             return factor(self.gain, self.spec, Arithmetic(self.spec.subnormals, self.spec.rounding))
 
+    def as_applied(self) -> "SiteSide":
+        """The same with its offset in its gains; itself where that cannot be said in words."""
+        if self.gain is None:
+            return self
+        word = word_of(self.applied)
+        stated = replace(self, gain=self.applied).changed(gain_offset=0.0, gain_cast="none", gain_dtype=word)
+        return self if stated is None or stated.spec.gain_product_dtype != self.spec.gain_product_dtype else stated
+
     def changed(self, **words: Any) -> "SiteSide | None":
         """The same with other words, or None where they do not hold together."""
         other = replace(self, declared={**self.declared, **words})
@@ -69,8 +77,11 @@ class SitePair:
 
     @cached_property
     def restated(self) -> "SitePair":
-        """The pair with the candidate in the reference's gains and eps, where a variable accounts for its own gains and
-        both eps are equal in the dtype that they act in."""
+        """The pair in the same words as far as it goes.
+
+        The candidate in the reference's gains, where a variable accounts for its own; else both as they are applied,
+        where their offsets differ; and in the reference's eps, where both are equal in the dtype that they act in.
+        """
         pair = self if self.reference.declared["eps"] == self.candidate.declared["eps"] else self._with_one_eps()
         return pair._in_reference_gains()
 
@@ -84,7 +95,9 @@ class SitePair:
             other = replace(self.reference, declared={**self.candidate.declared, **words})
             if _applies_the_same(other, self.candidate):
                 return replace(self, candidate=replace(other, source=self.candidate.source))
-        return self
+        if self.reference.declared["gain_offset"] == self.candidate.declared["gain_offset"]:
+            return self
+        return replace(self, reference=self.reference.as_applied(), candidate=self.candidate.as_applied())
 
     @property
     def has_one_gain(self) -> bool:

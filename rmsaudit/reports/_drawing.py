@@ -77,7 +77,7 @@ def finding(found: Finding) -> RenderableType:
     lines: list[RenderableType] = [
         Text.assemble((f"{found.cause}: ", "bold"), found.claim),
         indented(Text(found.evidence)),
-        indented(Text("declared: " + ", ".join(where))),
+        *([indented(Text("declared: " + ", ".join(where)))] if where else []),
         indented(Text("next: " + found.next_step)),
     ]
     return Group(*lines)

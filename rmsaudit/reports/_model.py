@@ -19,7 +19,8 @@ def parts(record: ModelRecord) -> Iterator[RenderableType]:
         f"  {record.candidate.name} against {record.reference.name}, {norms}", style=""
     )
     yield Text(record.summary)
-    yield ""
+    if record.findings:
+        yield ""
     yield from map(_finding, record.findings)
     if record.broken:
         yield heading("Before any number")
