@@ -13,6 +13,7 @@ from pydantic_core import core_schema
 
 from rmsaudit.documents.implementation import implementation_model
 from rmsaudit.documents.preset import preset_model
+from rmsaudit.model_record import ModelRecord
 from rmsaudit.record import AcceptanceRecord
 from rmsaudit.tolerance import Policy
 
@@ -23,6 +24,7 @@ DOCUMENTS: dict[str, Callable[[], type[BaseModel]]] = {
     "preset": preset_model,
     "tolerance": lambda: Policy,
     "record": lambda: AcceptanceRecord,
+    "model-record": lambda: ModelRecord,
 }
 
 

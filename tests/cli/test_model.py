@@ -11,8 +11,8 @@ from rmsaudit.cli import run
 from rmsaudit.documents.record import read_record
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
-ULP = "schema: rmsaudit/tolerance/1\nrules:\n  - {rule: ulp, max_ulp: 1, reason: the same formula}\n"
-BFLOAT16 = "schema: rmsaudit/tolerance/1\nrules:\n  - {rule: max, atol: 1e-30, rtol: 0.00390625, reason: a step of bfloat16}\n"
+ULP = (MODELS / "tolerance.yaml").read_text()
+BFLOAT16 = (MODELS / "tolerance-bfloat16.yaml").read_text()
 
 
 @pytest.fixture
