@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ if TYPE_CHECKING:
     from rmsaudit.arrays import Array
     from rmsaudit.audit import Party
     from rmsaudit.documents.implementation import Implementation, Stated
+    from rmsaudit.documents.sections import OnnxPart
     from rmsaudit.errors import Problem
     from rmsaudit.loaders import Side
+    from rmsaudit.loaders.onnx import Facts, OnnxSection
     from rmsaudit.record import GainPlace, SideRecord
     from rmsaudit.tolerance import Part
 
@@ -38,9 +41,7 @@ def look_into(section: "Part", folder: Path) -> "Mapping[str, Stated]":
 
     if not isinstance(section, OnnxPart):
         return {}
-    from rmsaudit.loaders import onnx
-
-    found = onnx.inspect(_onnx(section), folder).variables()
+    found = _inspected(section, folder).variables()
     return {name: Stated(value, source) for name, (value, source) in found.items()}
 
 
@@ -84,15 +85,13 @@ def gain_of(read: "Implementation") -> "Array | None":
     gain = _declared_gain(read)
     if gain is not None or not isinstance(read.section, OnnxPart):
         return gain
-    from rmsaudit.loaders import onnx
-
-    return onnx.inspect(_onnx(read.section), read.path.parent).gain
+    return _inspected(read.section, read.path.parent).gain
 
 
 def _declared_gain(read: "Implementation") -> "Array | None":
-    from rmsaudit.loaders import safetensors
+    from rmsaudit.loaders import tensors
 
-    return None if read.gain is None else safetensors.load(read.gain.place)
+    return None if read.gain is None else tensors.load(read.gain.place)
 
 
 def _side(read: "Implementation", gain: "Array | None", allow_code: bool) -> "Side":
@@ -119,8 +118,7 @@ def _side(read: "Implementation", gain: "Array | None", allow_code: bool) -> "Si
         case sections.OnnxPart() as section:
             from rmsaudit.loaders import onnx
 
-            wanted = _onnx(section)
-            return onnx.load(wanted, onnx.inspect(wanted, home), **known, home=home)
+            return onnx.load(_onnx(section), _inspected(section, home), **known, home=home)
     return Declared(**known)
 
 
@@ -135,6 +133,24 @@ def _onnx(section: Any) -> Any:
     from rmsaudit.loaders.onnx import OnnxSection
 
     return OnnxSection(**{**dict(section), "model": Path(section.model)})
+
+
+def _inspected(section: "OnnxPart", home: Path) -> "Facts":
+    """What the graph says. Asking takes a process and about a second, so a file that stays as it is is asked once."""
+    wanted = _onnx(section)
+    model = home / wanted.model
+    try:
+        stamp = model.stat()
+    except OSError:
+        return _inspect(wanted, home, None)  # which says what is the matter with it
+    return _inspect(wanted, home, (stamp.st_ino, stamp.st_mtime_ns, stamp.st_size))
+
+
+@lru_cache(maxsize=8)
+def _inspect(wanted: "OnnxSection", home: Path, stamp: tuple[int, ...] | None) -> "Facts":  # noqa: ARG001  the key
+    from rmsaudit.loaders import onnx
+
+    return onnx.inspect(wanted, home)
 
 
 def _described(read: "Implementation", side: "Side") -> "SideRecord":

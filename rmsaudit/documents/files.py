@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from rmsaudit.documents.problems import Refused
+from rmsaudit.documents.problems import Refused, printable
+from rmsaudit.storage import is_local, open_binary
 
 MOST_BYTES = 8 * 2**20  # of a text document; a record has about 20 KiB
 
@@ -22,10 +23,10 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """The file, open for reading; what the system says against opening or reading it becomes Refused."""
-    if path.is_dir():
+    if is_local(path) and path.is_dir():  # of a remote one, opening says it without another request
         raise Refused("is a directory; name a file in it", "directory")
     try:
-        file = path.open("rb")
+        file = open_binary(path)
     except ValueError:  # a NUL in the path
         raise Refused("is no path a system could have; check it", "unreadable") from None
     except OSError as error:
@@ -40,4 +41,5 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def _unreadable(error: OSError) -> Refused:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return Refused("does not exist; check the path", "no-such-file")
-    return Refused(f"cannot be read ({error.strerror}); check the path and its permissions", "unreadable")
+    reason = printable(error.strerror or str(error))
+    return Refused(f"cannot be read ({reason}); check the path and its permissions", "unreadable")

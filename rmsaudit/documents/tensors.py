@@ -7,7 +7,6 @@ the tensors fill without gap or overlap.
 """
 
 import hashlib
-import os
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
@@ -18,8 +17,10 @@ from rmsaudit.documents import strict_json
 from rmsaudit.documents.files import opened
 from rmsaudit.documents.problems import Refused, nearest, quoted
 from rmsaudit.formats import FORMATS, canonical
+from rmsaudit.storage import size_of
 
 MOST_HEADER_BYTES = 100_000_000  # the format's own limit
+GIT_LFS = b"version https://git-lfs"  # how a file begins that stands for another one, which was not fetched
 MOST_AXES = 64  # numpy's limit
 MOST_NAMES_COMPARED = 5000
 _METADATA = "__metadata__"
@@ -44,7 +45,7 @@ class TensorPlace:
 def tensors_in(path: Path) -> dict[str, TensorPlace]:
     """Every tensor of a file by name. Raises Refused for a file that is not as the format says."""
     with opened(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = size_of(file)
         header = _header(file, size)
     start = 8 + len(header)
     try:
@@ -98,6 +99,8 @@ _BITS = {
 
 def _header(file: BinaryIO, size: int) -> bytes:
     first = file.read(8)
+    if first == GIT_LFS[:8]:
+        raise Refused("is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`", "git-lfs")
     length = int.from_bytes(first, "little")
     if len(first) < 8 or length > size - 8:
         says = f"is no safetensors file, or cut short: it has {size} bytes, and its first 8 announce {length} of header"

@@ -118,21 +118,29 @@ def external_files(model: Any, folder: Path) -> dict[str, Path]:
     """
     onnx = importlib.import_module("onnx")
     root = folder.resolve()
-    found = {}
+    found: dict[str, Path] = {}
+    sizes: dict[str, int] = {}
     for tensor in every_tensor(model):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         location, offset, length = _place(tensor)
-        pure = PurePosixPath(location.replace("\\", "/"))
-        path = folder / location
-        if not location or pure.is_absolute() or ":" in location or ".." in pure.parts or not _is_inside(path, root):
-            raise BadModel(f"keeps tensor {tensor.name!r} in {location!r}, outside its own folder; that is not read")
-        if not path.is_file():
-            raise BadModel(f"keeps tensor {tensor.name!r} in {location!r}, which is no file beside it")
-        if offset + length > path.stat().st_size:
+        if location not in found:
+            found[location] = _beside(tensor.name, location, folder, root)
+            sizes[location] = found[location].stat().st_size
+        if offset + length > sizes[location]:
             raise BadModel(f"keeps tensor {tensor.name!r} beyond the end of {location!r}; that file is cut short")
-        found[location] = path
     return found
+
+
+def _beside(tensor: str, location: str, folder: Path, root: Path) -> Path:
+    """The file at a location, which must lie in the model's folder."""
+    pure = PurePosixPath(location.replace("\\", "/"))
+    path = folder / location
+    if not location or pure.is_absolute() or ":" in location or ".." in pure.parts or not _is_inside(path, root):
+        raise BadModel(f"keeps tensor {tensor!r} in {location!r}, outside its own folder; that is not read")
+    if not path.is_file():
+        raise BadModel(f"keeps tensor {tensor!r} in {location!r}, which is no file beside it")
+    return path
 
 
 def _is_inside(path: Path, root: Path) -> bool:

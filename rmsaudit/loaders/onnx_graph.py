@@ -72,11 +72,11 @@ class Graph:
         return {name: node for node in self.nodes for name in node.outputs if name}
 
     @cached_property
-    def consumers(self) -> dict[str, tuple[Node, ...]]:
-        found: dict[str, tuple[Node, ...]] = {}
+    def consumers(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
-                found[name] = (*found.get(name, ()), node)
+                found.setdefault(name, []).append(node)
         return found
 
     def value(self, tensor: str) -> Value:

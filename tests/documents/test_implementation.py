@@ -176,7 +176,7 @@ def test_what_the_thing_itself_states_stands_below_norm_and_is_kept() -> None:
 def test_reading_takes_no_numpy() -> None:
     """In a process of its own; the twin imports the loader, and numpy with it."""
     paper = "import sys; import rmsaudit.documents.implementation, rmsaudit.documents.schema"
-    bench = "import sys; import rmsaudit.loaders.safetensors"
+    bench = "import sys; import rmsaudit.loaders.tensors"
     for code, loaded in ((paper, b"False"), (bench, b"True")):
         ran = subprocess.run(
             [sys.executable, "-c", f"{code}; print('numpy' in sys.modules)"], capture_output=True, check=True

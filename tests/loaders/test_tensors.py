@@ -8,7 +8,7 @@ import pytest
 from rmsaudit.arrays import word_of
 from rmsaudit.documents.tensors import find_tensor
 from rmsaudit.errors import CouldNotRun
-from rmsaudit.loaders.safetensors import load
+from rmsaudit.loaders.tensors import load
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 GAINS = FIXTURES / "implementations" / "files" / "gains.safetensors"
