@@ -10,6 +10,9 @@ READING_ORDER = (
     "exact-sum", "sign", "scale", "nonfinite", "gains",
 )  # fmt: skip
 
+REAL_ROWS = "activations"
+"""Rows that entered the norms of a real run: a category of models, which the battery does not draw."""
+
 
 @cache
 def names() -> tuple[str, ...]:

@@ -103,6 +103,15 @@ class ActivationRow(Part):
     largest_change: float = Field(0.0, description="largest relative change of a row by the difference of eps")
 
 
+class RealRowsRecord(Part):
+    """Rows that entered the norms of a real run. passed_over: tensors of the file that are no such rows, and why."""
+
+    says: tuple[str, ...] = Field(description="how the rows lie to eps, and what a difference of eps changes in them")
+    rows: int
+    sites: tuple[ActivationRow, ...] = ()
+    passed_over: tuple[str, ...] = ()
+
+
 class ModelRecord(Part):
     """The whole record; the keys stand in the order in which it should be read."""
 
@@ -117,7 +126,7 @@ class ModelRecord(Part):
     )
     dtype: str = Field(description="dtype of the inputs and outputs of every norm in this audit")
     sites: tuple[SiteRow, ...] = ()
-    activations: tuple[ActivationRow, ...] = ()
+    real_rows: RealRowsRecord | None = None
     error_definition: dict[str, str]
     results: dict[str, CategoryResult] = Field({}, description="each category over all sites that were run")
     gate: Gate | None = None

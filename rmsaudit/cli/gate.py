@@ -35,7 +35,7 @@ def command(record: Path, tolerance: Path, out: Path | None, output_format: str)
     if out is not None:
         refuse_to_overwrite_a_decision(out)
     stored = read_record(record)
-    policy = read_tolerance(tolerance, categories.names())
+    policy = read_tolerance(tolerance, (*categories.names(), categories.REAL_ROWS))
     refuse_inexpressible(policy, {(name, result.output_dtype) for name, result in stored.results.items()})
     judged = _judged(stored, policy, datetime.now(UTC).date())
     if out is not None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmsaudit.audit import Facts, Judgement
+    from rmsaudit.documents.tensors import TensorPlace
     from rmsaudit.errors import Problem
     from rmsaudit.model.audit import Model
 
@@ -23,6 +24,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 )
 @click.option("--cand", "candidate", required=True, metavar="PATH", help="Its conversion, in any of these formats.")
 @click.option("--map", "names", type=FILE, help="YAML that gives sites of the candidate the reference's names.")
+@click.option("--activations", metavar="PATH", help="Real rows too: safetensors, a tensor per norm, under its path.")
 @click.option("--tolerance", type=FILE, help="Tolerance file to judge by; without one nothing is judged.")
 @click.option("--out", type=FILE, help="Write the record here. A reviewed record is never overwritten.")
 @click.option(
@@ -38,6 +40,7 @@ def command(
     reference: str,
     candidate: str,
     names: Path | None,
+    activations: str | None,
     tolerance: Path | None,
     out: Path | None,
     dtype: str,
@@ -63,7 +66,7 @@ def command(
     if out is not None:
         refuse_to_overwrite_a_decision(out)
     chosen = audit.Plan(dtype=dtype, rows=rows, seed=seed, categories=known_categories(categories))
-    sides, judgement = _read((reference, candidate), names, tolerance, dtype)
+    sides, judgement, real_rows = _read((reference, candidate), names, activations, tolerance, dtype)
     with executor(jobs, scheduler) as workers, progress() as notify:
         record = audit.run(
             *sides,
@@ -72,6 +75,7 @@ def command(
             judgement=judgement,
             executor=workers,
             notify=notify,
+            real_rows=real_rows,
         )
     if out is not None:
         write_record(out, record)
@@ -80,9 +84,9 @@ def command(
 
 
 def _read(
-    paths: tuple[str, str], names: Path | None, tolerance: Path | None, dtype: str
-) -> "tuple[tuple[Model, Model], Judgement]":
-    """Both models and the tolerance; the problems of all are reported together."""
+    paths: tuple[str, str], names: Path | None, activations: str | None, tolerance: Path | None, dtype: str
+) -> "tuple[tuple[Model, Model], Judgement, Mapping[str, TensorPlace] | None]":
+    """Both models, the tolerance and the rows; the problems of all are reported together."""
     from rmsaudit.cli._models import read_model
     from rmsaudit.errors import InputProblem
     from rmsaudit.storage import path_of
@@ -100,9 +104,10 @@ def _read(
     reference = attempt(lambda: read_model(path_of(paths[0]), dtype, {}))
     candidate = attempt(lambda: read_model(path_of(paths[1]), dtype, given))
     judgement = attempt(lambda: _judgement(tolerance, dtype))
+    rows = attempt(lambda: _rows(activations))
     if problems:
         raise InputProblem(dict.fromkeys(problems))
-    return (reference, candidate), judgement
+    return (reference, candidate), judgement, rows
 
 
 def _names(path: Path | None) -> "Mapping[str, str]":
@@ -113,6 +118,22 @@ def _names(path: Path | None) -> "Mapping[str, str]":
     return read_names(path)
 
 
+def _rows(activations: str | None) -> "Mapping[str, TensorPlace] | None":
+    """The tensors of rows that entered norms; those of placements, which have a slash in their names, are none."""
+    if activations is None:
+        return None
+    from rmsaudit.documents.problems import Refused
+    from rmsaudit.documents.tensors import tensors_in
+    from rmsaudit.errors import InputProblem, Problem
+    from rmsaudit.storage import path_of
+
+    try:
+        tensors = tensors_in(path_of(activations))
+    except Refused as refused:
+        raise InputProblem([Problem(path=activations, says=refused.says, kind=refused.kind)]) from None
+    return {name: place for name, place in tensors.items() if "/" not in name}
+
+
 def _judgement(tolerance: Path | None, dtype: str) -> "Judgement":
     from rmsaudit import categories
     from rmsaudit.audit import Judgement
@@ -120,8 +141,9 @@ def _judgement(tolerance: Path | None, dtype: str) -> "Judgement":
 
     if tolerance is None:
         return Judgement()
-    read = read_tolerance(tolerance, categories.names())
-    refuse_inexpressible(read, {(name, dtype) for name in categories.names()})
+    known = (*categories.names(), categories.REAL_ROWS)
+    read = read_tolerance(tolerance, known)
+    refuse_inexpressible(read, {(name, dtype) for name in known})
     return Judgement(policy=read.policy, digest=read.digest)
 
 

@@ -3,6 +3,7 @@
 sites.py     one norm on both sides, and how the candidate's is restated in the reference's words
 relation.py  what the candidate's gains are of the reference's, other sites included
 names.py     many module paths in few words
+weighing.py  real rows: how far both sides are apart on them, and how much a difference of eps weighs
 work.py      one portion of the work, which any executor can run
 audit.py     the whole: sites in, one record out
 """

@@ -4,26 +4,29 @@ A function of its arguments, as `rmsaudit.audit`: no clock, no environment, no p
 executor is handed in, and the record does not depend on which one.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rmsaudit import battery, gate
 from rmsaudit.audit import ERROR_DEFINITION, Facts, Judgement
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.ladder import differing
-from rmsaudit.model import explained, work
+from rmsaudit.model import explained, weighing, work
 from rmsaudit.model.names import compact
 from rmsaudit.model.relation import Relation, digest_of_all, index, relate
 from rmsaudit.model.rows import Judged, rejections, rows_of
 from rmsaudit.model.sites import SitePair, SiteSide, over_heads
 from rmsaudit.model.work import Cell, Measured, Portion, SiteGains
-from rmsaudit.model_record import ActivationRow, ModelRecord, ModelSide, SiteFinding
+from rmsaudit.model_record import ModelRecord, ModelSide, RealRowsRecord, SiteFinding
 from rmsaudit.model_summary import scope_of, summarise
 from rmsaudit.record import Battery, BatteryCategory, CategoryResult, OracleWork, Tool
 from rmsaudit.results import Tally
+
+if TYPE_CHECKING:
+    from rmsaudit.documents.tensors import TensorPlace
 
 SITES_PER_PORTION = 16
 
@@ -77,11 +80,11 @@ def run(
     judgement: Judgement,
     executor: Executor,
     notify: Notify = lambda _: None,
-    activations: Sequence[ActivationRow] = (),
-    more_findings: Sequence[SiteFinding] = (),
+    real_rows: "Mapping[str, TensorPlace] | None" = None,
 ) -> ModelRecord:
     """The record of comparing every norm of `candidate` with its counterpart in `reference`.
 
+    real_rows: tensors of them, by the path of the norm that they entered.
     Raises CouldNotRun where no norm is found on both sides.
     """
     matched = Matched(reference, candidate)
@@ -92,7 +95,8 @@ def run(
         )
     seen = _Seen(matched, chosen, judgement)
     seen.run(executor, notify)
-    found = [*explained.structural(matched), *seen.findings(executor, notify), *more_findings]
+    weighed = None if real_rows is None else seen.weigh(real_rows, executor, notify)
+    found = [*explained.structural(matched), *seen.findings(executor, notify)]
     record = ModelRecord(
         tool=Tool(name="rmsaudit", version=facts.version),
         outcome="not_judged",
@@ -102,7 +106,7 @@ def run(
         broken=matched.broken,
         dtype=chosen.dtype,
         sites=(*explained.unpaired(matched), *rows_of(seen.judged())),
-        activations=tuple(activations),
+        real_rows=weighed,
         error_definition=ERROR_DEFINITION,
         results=seen.results,
         gate=None,
@@ -239,15 +243,50 @@ class _Seen:
 
     def _add(self, measured: Measured) -> None:
         self.together.append(measured.together)
-        self.cells |= measured.cells
+        for site, cells in measured.cells.items():
+            self.cells.setdefault(site, {}).update(cells)
         for name, rows in measured.fed.items():
-            before = self.fed.get(name, BatteryCategory(reveals=battery.describe(name).reveals))
+            reveals = battery.describe(name).reveals if name in battery.names() else ()
+            before = self.fed.get(name, BatteryCategory(reveals=reveals))
             self.fed[name] = before.model_copy(update={"rows": before.rows + rows})
         for name, reason in measured.skipped.items():
             before = self.fed.get(name, BatteryCategory())
             self.fed[name] = before.model_copy(update={"skipped": reason})
         for tier, count in measured.tiers.items():
             self.tiers[tier] += count
+
+    def weigh(self, rows: "Mapping[str, TensorPlace]", executor: Executor, notify: Notify) -> RealRowsRecord:
+        """Real rows at the sites that have some."""
+        passed_over = [f"{name} is the path of no norm of both models" for name in rows if name not in self.by_name]
+        tasks = []
+        for name, place in rows.items():
+            if name in self.by_name:
+                pair = self.by_name[name].restated
+                reason = weighing.unfit(place, pair.reference.spec.width)
+                if reason is None:
+                    portion = self._portion((pair.reference.spec, pair.candidate.spec), [pair], judged=False)
+                    tasks.append(weighing.Task(portion=portion, place=place, compared=not pair.is_same))
+                else:
+                    passed_over.append(f"{name} {reason}")
+        weighed = {}
+        for task, found in zip(tasks, results_of(executor, weighing.run, tasks), strict=True):
+            notify(f"rows of {task.name}")
+            weighed[task.name] = found
+            self._add(found.measured)
+        return weighing.recorded(weighed, self._change_of_eps(weighed), self.chosen.dtype, passed_over)
+
+    def _change_of_eps(self, names: Iterable[str]) -> str:
+        """What is done to eps at these sites, in words."""
+        pairs = (self.by_name[name].restated for name in names)
+        changes = {(p.reference.spec.eps, p.candidate.spec.eps) for p in pairs if not p.is_same}
+        if len(changes) != 1:
+            return "the change of eps"
+        ((reference, candidate),) = changes
+        return f"eps {candidate:g} for {reference:g}"
+
+    @cached_property
+    def by_name(self) -> dict[str, SitePair]:
+        return {pair.name: pair for pair in self.matched.pairs}
 
     @cached_property
     def results(self) -> dict[str, CategoryResult]:

@@ -118,7 +118,7 @@ def run(portion: Portion) -> Measured:
         category, cases = built
         measured.fed[category.name] = sum(case.x.shape[0] for case in cases)
         for case in cases:
-            _run_case(portion, case, measured)
+            run_case(portion, case, measured)
     return measured
 
 
@@ -130,7 +130,7 @@ def _setup(portion: Portion) -> Setup:
     )
 
 
-def _run_case(portion: Portion, case: Case, measured: Measured) -> None:
+def run_case(portion: Portion, case: Case, measured: Measured) -> None:
     """Both sides on one case under the gains of every site; what they return is [sites, rows, width]."""
     specs = fitted(portion.reference, case.width), fitted(portion.candidate, case.width)
     gains = [_fed(case, site) for site in portion.sites]

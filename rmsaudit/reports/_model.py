@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from rmsaudit.model_record import ModelRecord, SiteEps, SiteFinding, SiteRow
+from rmsaudit.model_record import ModelRecord, RealRowsRecord, SiteEps, SiteFinding, SiteRow
 from rmsaudit.reports._drawing import finding, heading, indented, not_run, number, outcome, results, table, worst
 
 _COLORS = {"rejected": "red", "unpaired": "red", "accepted_with_waiver": "yellow", "accepted": "green"}
@@ -27,9 +27,10 @@ def parts(record: ModelRecord) -> Iterator[RenderableType]:
         yield from (indented(Text(line)) for line in record.broken)
     yield heading("Sites, largest first")
     yield _sites(record)
-    if record.activations:
+    if record.real_rows:
         yield heading("Real rows")
-        yield _activations(record)
+        yield from (indented(Text(line)) for line in record.real_rows.says)
+        yield _real_rows(record.real_rows)
     if any(result.differing_share or result.signed_zero for result in record.results.values()):
         yield heading("Results over all sites, largest first")
         yield results(record)
@@ -96,16 +97,16 @@ def _farthest(row: SiteRow) -> str:
     return f"{row.worst.max_ulp}\n{row.worst.category}"
 
 
-def _activations(record: ModelRecord) -> RenderableType:
+def _real_rows(record: RealRowsRecord) -> RenderableType:
     found = table(
         ("site", "whole"), ("rows", "right"), ("q/eps", "whole"), ("under 49.25", "right"), ("touched", "right"),
         ("largest change", "right"),
     )  # fmt: skip
-    for row in record.activations:
+    for row in record.sites:
         span = "" if row.q_over_eps is None else f"{row.q_over_eps.min:.2g} … {row.q_over_eps.max:.2g}"
         found.add_row(
             "\n".join(row.sites), str(row.rows), span, _percent(row.below), _percent(row.touched),
-            _percent(row.largest_change),
+            _percent(abs(row.largest_change)),
         )  # fmt: skip
     return indented(found)
 

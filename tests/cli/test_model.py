@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from shutil import copytree
 
+import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file, save_file
 
 from rmsaudit.cli import run
 from rmsaudit.documents.record import read_record
@@ -185,3 +187,52 @@ def test_two_models_without_a_common_norm_are_nothing_to_compare(tmp_path, capsy
     )
     assert code == 1  # some names are shared, the others are told
     assert "in the candidate only" in capsys.readouterr().out
+
+
+ROWS = MODELS / "activations" / "llama.safetensors"
+
+
+def test_real_rows_are_a_category_of_their_own_and_are_judged(audit, tmp_path):
+    code, record, text = audit("llama-tiny", "broken/llama-eps.gguf", "--activations", str(ROWS))
+    assert code == 1
+    result = record.results["activations"]
+    assert (result.verdict, result.elements) == ("rejected", 144 * 128)
+    assert result.oracle.closer == "reference"
+    assert "eps 1e-06 for 1e-05 touches 144 of 144 rows" in record.real_rows.says[1]
+    assert "Real rows" in text
+
+
+def test_the_share_of_rows_below_is_a_direct_count(audit, tmp_path):
+    """q/eps under 9801/199, counted in float64 on the whole array: no row of this file is within rounding of it."""
+    copytree(MODELS / "llama-tiny", tmp_path / "ref")
+    config = json.loads((tmp_path / "ref" / "config.json").read_text())
+    (tmp_path / "ref" / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 1e-4}))
+    _, record, _ = audit(tmp_path / "ref", "llama-tiny/llama.gguf", "--activations", str(ROWS), "--category", "zero")
+    rows = load_file(ROWS)
+    q = {name: np.mean(values.astype(np.float64) ** 2, axis=-1) for name, values in rows.items()}
+    below = {name: np.mean(each / np.float32(1e-4) < 9801 / 199) for name, each in q.items()}
+    found = {
+        row.sites[0]: row.below for row in record.real_rows.sites if len(row.sites) == 1 and "{" not in row.sites[0]
+    }
+    assert found["model.layers.0.input_layernorm"] == below["model.layers.0.input_layernorm"] > 0
+    assert all(found[name] == pytest.approx(below[name], abs=1e-6) for name in found)
+
+
+def test_rows_of_sites_that_are_the_same_are_weighed_and_not_run(audit):
+    code, record, _ = audit("llama-tiny", "llama-tiny/llama.gguf", "--activations", str(ROWS))
+    assert code == 0
+    assert "activations" not in record.results
+    assert record.real_rows.rows == 144
+    assert record.real_rows.says == ("No row of 144 is attenuated by more than 1 %; largest attenuation 0.13 %.",)
+
+
+def test_tensors_that_are_no_rows_are_named(audit, tmp_path):
+    rows = load_file(ROWS)
+    rows["lm_head"] = rows["model.norm"]
+    rows["model.norm"] = np.ones((2, 96), np.float32)
+    save_file(rows, tmp_path / "rows.safetensors")
+    _, record, _ = audit("llama-tiny", "broken/llama-eps.gguf", "--activations", str(tmp_path / "rows.safetensors"))
+    assert record.real_rows.passed_over == (
+        "lm_head is the path of no norm of both models",
+        "model.norm has shape [2, 96], and this norm takes rows of width 128",
+    )
