@@ -1,5 +1,6 @@
 """From a path to a model that can be audited: its checkpoint, its sites, their gains."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,14 +44,22 @@ def _side(site: "Site", checkpoint: "Checkpoint", dtype: str) -> "SiteSide":
     stored = None if site.tensor is None else tensors.load(site.tensor).reshape(-1)
     gain = None if stored is None else _as_loaded(stored, dtype)
     words: dict[str, Any] = {name: variable.default for name, variable in variables().items()}
-    words |= {**site.declared, "input_dtype": dtype, "gain_dtype": _word(gain, dtype)}
+    words |= {**_preset(site.preset), **site.declared, "input_dtype": dtype, "gain_dtype": _word(gain, dtype)}
     place = {} if site.tensor is None else {"gain": f"{checkpoint.path.name}: {site.tensor.name}"}
     return SiteSide(
         declared=words,
         gain=gain,
         stored=None if site.tensor is None else site.tensor.dtype,
         source={**site.source, "eps": site.eps.source, **place},
+        below=site.below,
     )
+
+
+@cache
+def _preset(name: str) -> "Mapping[str, Any]":
+    from rmsaudit.documents.preset import read_preset
+
+    return read_preset(name).values
 
 
 def _as_loaded(gain: "Array", dtype: str) -> "Array":

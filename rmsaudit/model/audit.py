@@ -132,12 +132,13 @@ class Matched:
         self.models = reference, candidate
         self.pairs: list[SitePair] = []
         self.unfit: list[tuple[str, int, int]] = []
-        for name, site in reference.sites.items():
-            if name in candidate.sites:
-                self._match(name, site, candidate.sites[name])
+        partners = _partners(reference.sites, candidate.sites)
+        for name, partner in partners.items():
+            self._match(name, reference.sites[name], candidate.sites[partner])
+        taken = set(partners.values())
         self.alone = {
-            "reference": tuple(name for name in reference.sites if name not in candidate.sites),
-            "candidate": tuple(name for name in candidate.sites if name not in reference.sites),
+            "reference": tuple(name for name in reference.sites if name not in partners),
+            "candidate": tuple(name for name in candidate.sites if name not in taken),
         }
 
     def _match(self, name: str, reference: SiteSide, candidate: SiteSide) -> None:
@@ -187,6 +188,29 @@ class Matched:
         relation = self.relations[pair.name]
         says = relation.says if relation.kind == "restated" else relation.kind
         return says, *((each.variable, each.reference, each.candidate) for each in moved)
+
+
+def _partners(reference: Mapping[str, SiteSide], candidate: Mapping[str, SiteSide]) -> dict[str, str]:
+    """The candidate's name of each site of the reference that it has: the same one, else the one alike below the root
+    of the model, where only one site of each side is."""
+    left = [name for name in candidate if name not in reference]
+    below = {path: names for path, names in _by_path(candidate, left).items() if len(names) == 1}
+    own = _by_path(reference, (name for name in reference if name not in candidate))
+    found = {}
+    for name, site in reference.items():
+        if name in candidate:
+            found[name] = name
+        elif len(own.get(site.below, ())) == 1 and site.below in below:
+            found[name] = below[site.below][0]
+    return found
+
+
+def _by_path(sites: Mapping[str, SiteSide], names: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if sites[name].below:
+            found.setdefault(sites[name].below, []).append(name)
+    return found
 
 
 @dataclass

@@ -28,13 +28,15 @@ ROUNDED_TO = ("float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 class SiteSide:
     """A site on one side. declared: every variable in words. gain: as stored, [width]; None where it has none.
 
-    stored: the dtype of the gains in the file. source: where each of the site's own words came from.
+    stored: the dtype of the gains in the file. source: where each of the site's own words came from. below: its path
+    below the root of its model, by which it is matched where the roots differ; empty where it has none.
     """
 
     declared: Mapping[str, Any]
     gain: Array | None
     stored: str | None
     source: Mapping[str, str]
+    below: str = ""
 
     @cached_property
     def spec(self) -> NormSpec:

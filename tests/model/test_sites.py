@@ -1,11 +1,14 @@
 """What is applied decides: conversions that store the same norm otherwise, and those that do not."""
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from rmsaudit.case import Case
 from rmsaudit.emulator import emulate
+from rmsaudit.model.audit import Matched, Model
 from rmsaudit.model.relation import index, relate
 from rmsaudit.model.sites import over_heads
 
@@ -101,3 +104,25 @@ def test_one_norm_over_all_heads_becomes_groups_against_one(site, drawn):
 def test_widths_that_are_no_multiples_do_not_fit(site, drawn):
     assert over_heads(site(drawn), site(drawn[:10])) is None
     assert over_heads(site(drawn), site(drawn)) is None
+
+
+def test_sites_meet_below_the_roots_of_their_models(site, drawn):
+    """A language model alone, and the same one in a model with eyes."""
+    names = ("norm", "layers.0.input_layernorm")
+    alone = {f"model.{name}": replace(site(drawn), below=name) for name in names}
+    inside = {f"model.language_model.{name}": replace(site(drawn), below=name) for name in names}
+    matched = Matched(model(alone), model(inside))
+    assert [pair.name for pair in matched.pairs] == list(alone)
+    assert not matched.broken
+
+
+def test_a_path_that_two_sites_share_matches_neither(site, drawn):
+    alone = {"model.norm": replace(site(drawn), below="norm")}
+    twice = {f"{tower}.norm": replace(site(drawn), below="norm") for tower in ("text", "vision")}
+    matched = Matched(model(alone), model(twice))
+    assert not matched.pairs
+    assert matched.broken == ("model.norm: in the reference only", "text.norm, vision.norm: in the candidate only")
+
+
+def model(sites):
+    return Model(name="by hand", format="huggingface", architecture=None, sites=sites, files={})
