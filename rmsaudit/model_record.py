@@ -71,7 +71,8 @@ class SiteRow(Part):
     eps: SiteEps
     gains: str = Field(description="what the candidate's gains, as they are applied, are of the reference's")
     compared: Literal["run", "same", "not_run"] = Field(
-        description="run: through the battery; same: same words and same applied gains as a site of this row that was"
+        description="run: through the battery, itself or a site with the same words and gains; same: both sides are one"
+        " function, and one site with these words was run"
     )
     worst: SiteWorst | None = Field(None, description="null where no bit differs")
     rejected_in: tuple[str, ...] = ()

@@ -5,18 +5,19 @@ executor is handed in, and the record does not depend on which one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rmsaudit import battery, gate
 from rmsaudit.audit import ERROR_DEFINITION, Facts, Judgement
+from rmsaudit.categories import REAL_ROWS
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.ladder import differing
 from rmsaudit.model import explained, weighing, work
+from rmsaudit.model.executing import Workers, results_of
 from rmsaudit.model.names import compact
-from rmsaudit.model.relation import Relation, digest_of_all, index, relate
+from rmsaudit.model.relation import Relation, digest, digest_of_all, index, relate
 from rmsaudit.model.rows import Judged, rejections, rows_of
 from rmsaudit.model.sites import SitePair, SiteSide, over_heads
 from rmsaudit.model.work import Cell, Measured, Portion, SiteGains
@@ -78,7 +79,7 @@ def run(
     *,
     facts: Facts,
     judgement: Judgement,
-    executor: Executor,
+    executor: Workers,
     notify: Notify = lambda _: None,
     real_rows: "Mapping[str, TensorPlace] | None" = None,
 ) -> ModelRecord:
@@ -213,6 +214,13 @@ def _by_path(sites: Mapping[str, SiteSide], names: Iterable[str]) -> dict[str, l
     return found
 
 
+def _gains_of(pair: SitePair) -> tuple[str, ...]:
+    """What tells one pair's gains from another's; nothing where both sides are one function."""
+    if pair.is_same:
+        return ()
+    return tuple("none" if side.gain is None else digest(side.gain) for side in (pair.reference, pair.candidate))
+
+
 @dataclass
 class _Seen:
     """What has been measured so far."""
@@ -224,9 +232,9 @@ class _Seen:
     cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
     fed: dict[str, BatteryCategory] = field(default_factory=dict)
     tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
-    stands_for: dict[str, str] = field(default_factory=dict)  # a site that is the same on both sides: the one that ran
+    runs_as: dict[str, str] = field(default_factory=dict)  # a site: the one that is run for it, often itself
 
-    def run(self, executor: Executor, notify: Notify) -> None:
+    def run(self, executor: Workers, notify: Notify) -> None:
         portions = list(self._portions())
         done = 0
         total = sum(len(portion.sites) for portion in portions)
@@ -236,17 +244,19 @@ class _Seen:
             self._add(measured)
 
     def _portions(self) -> Iterator[Portion]:
-        """The work, cut by the sites alone. Of sites that are the same on both sides, one of each spec is run."""
+        """The work, cut by the sites alone. Sites with the same words and gains on both sides are run once; of those
+        whose two sides are the same, one of each spec."""
         by_specs: dict[Any, list[SitePair]] = {}
         first_of: dict[Any, str] = {}
         for pair in self.matched.pairs:
             both = pair.restated
             specs = both.reference.spec, both.candidate.spec
+            runs = first_of.setdefault((specs, _gains_of(both)), pair.name)
+            self.runs_as[pair.name] = runs
+            if runs != pair.name:
+                continue
             if pair.is_same:
-                runs = first_of.setdefault(specs[0], pair.name)
-                self.stands_for[pair.name] = runs
-                if runs == pair.name:
-                    yield self._portion(specs, [both], judged=True)
+                yield self._portion(specs, [both], judged=True)
             else:
                 by_specs.setdefault(specs, []).append(both)
         for specs, pairs in by_specs.items():
@@ -279,7 +289,7 @@ class _Seen:
         for tier, count in measured.tiers.items():
             self.tiers[tier] += count
 
-    def weigh(self, rows: "Mapping[str, TensorPlace]", executor: Executor, notify: Notify) -> RealRowsRecord:
+    def weigh(self, rows: "Mapping[str, TensorPlace]", executor: Workers, notify: Notify) -> RealRowsRecord:
         """Real rows at the sites that have some."""
         passed_over = [f"{name} is the path of no norm of both models" for name in rows if name not in self.by_name]
         tasks = []
@@ -320,21 +330,28 @@ class _Seen:
 
     def judged(self) -> list[Judged]:
         """Every pair with its cells, judged where there is a policy."""
-        rejected = {
-            site: rejections(cells, self.judgement.policy, self.chosen.dtype) for site, cells in self.cells.items()
-        }
-        return [
-            Judged(
-                pair=pair,
-                relation=self.matched.relations[pair.name],
-                cells=self.cells[runs := self.stands_for.get(pair.name, pair.name)],
-                rejected=rejected[runs],
-                same=pair.name in self.stands_for,
+        judged = []
+        for pair in self.matched.pairs:
+            cells = self._cells_of(pair.name)
+            judged.append(
+                Judged(
+                    pair=pair,
+                    relation=self.matched.relations[pair.name],
+                    cells=cells,
+                    rejected=rejections(cells, self.judgement.policy, self.chosen.dtype),
+                    same=pair.is_same,
+                )
             )
-            for pair in self.matched.pairs
-        ]
+        return judged
 
-    def findings(self, executor: Executor, notify: Notify) -> list[SiteFinding]:
+    def _cells_of(self, name: str) -> dict[str, Cell]:
+        """Those of the site that was run for it, and of its own real rows."""
+        by_battery = {
+            category: cell for category, cell in self.cells[self.runs_as[name]].items() if category != REAL_ROWS
+        }
+        return by_battery | self.cells.get(name, {})
+
+    def findings(self, executor: Workers, notify: Notify) -> list[SiteFinding]:
         """One finding for each way in which sites differ, by a ladder on the site that is farthest off in that way."""
         kinds = list(self.matched.kinds.values())
         if not kinds:
@@ -353,22 +370,5 @@ class _Seen:
         return explained.gathered(list(zip(kinds, answers, strict=True)), self.matched)
 
     def _distance(self, name: str) -> tuple[int, int]:
-        cells = self.cells[name].values()
+        cells = self._cells_of(name).values()
         return max(cell.apart.mismatched for cell in cells), max(cell.apart.max_ulp for cell in cells)
-
-
-def results_of(executor: Executor, function: Callable[[Any], Any], asked: Sequence[Any]) -> Iterator[Any]:
-    """The results in order. What was lost with a worker that died is done again, here."""
-    from concurrent.futures import BrokenExecutor
-
-    futures: list[Future[Any] | None] = []
-    for each in asked:
-        try:
-            futures.append(executor.submit(function, each))
-        except BrokenExecutor:
-            futures.append(None)
-    for each, future in zip(asked, futures, strict=True):
-        try:
-            yield function(each) if future is None else future.result()
-        except BrokenExecutor:
-            yield function(each)
