@@ -96,6 +96,36 @@ def classes() -> Iterator[tuple[str, ...]]:
         yield preset.replace(", ", "`, `"), str(len(names)), which + (" …" if len(names) > 12 else "")
 
 
+def architectures() -> Iterator[tuple[str, ...]]:
+    """Every architecture whose norms are known: where eps is from, how its kinds of norms are computed."""
+    from rmsaudit.documents.sites.known import ARCHITECTURES
+
+    yield "`model_type`", "eps", "kinds of norms", "computed as", "GGUF"
+    for known in (each for each in ARCHITECTURES if not each.remark):
+        presets = dict.fromkeys(f"`{norm.preset or known.preset}`" for norm in known.norms)
+        parts = [f"its `{tower.section}`" for tower in known.towers]
+        constant = {f"{norm.eps:g}" for norm in known.norms if isinstance(norm.eps, float)}
+        fixed = len([norm for norm in known.norms if isinstance(norm.eps, float)])
+        keys = {norm.eps.name for norm in known.norms if norm.eps and not isinstance(norm.eps, float)}
+        keys |= {known.eps.name for norm in known.norms if norm.eps is None}
+        defaults = f" ({known.eps.default:g} if missing)" if keys == {known.eps.name} else ""
+        read = [", ".join(f"`{key}`" for key in sorted(keys)) + defaults] if keys else []
+        fixed_eps = (
+            [f"{'always' if not keys else f'{fixed} of {len(known.norms)} kinds always'} {min(constant)}"]
+            if fixed
+            else []
+        )
+        yield (
+            f"`{known.model_type}`",
+            "; ".join([*read, *fixed_eps, *(["as its parts"] if parts else [])]),
+            " and those of ".join(
+                [*([str(len(known.norms))] if known.norms else []), *([" and ".join(parts)] if parts else [])]
+            ),
+            ", ".join(presets),
+            f"`{known.gguf}`" if known.gguf else "",
+        )
+
+
 def stored(name: str) -> dict[str, Any]:
     """What a script in fixtures/frameworks has measured."""
     import yaml
@@ -112,6 +142,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "behaviours": behaviours,
     "implementations": implementations,
     "classes": classes,
+    "architectures": architectures,
 }
 
 

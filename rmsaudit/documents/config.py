@@ -11,14 +11,31 @@ from rmsaudit.documents.problems import Refused, quoted
 
 EPS_KEYS = (
     "rms_norm_eps",
+    "rms_norm_epsilon",
+    "rmsnorm_eps",
+    "rmsnorm_epsilon",
+    "rms_eps",
+    "rms_epsilon",
+    "layer_norm_rms_epsilon",
+    "layer_norm_rms_eps",
     "layer_norm_epsilon",
     "layer_norm_eps",
     "layernorm_epsilon",
+    "layernorm_eps",
+    "ln_eps",
+    "ln_epsilon",
     "norm_eps",
     "norm_epsilon",
-    "layer_norm_rms_epsilon",
+    "norm_layer_eps",
+    "normalization_layer_epsilon",
+    "model_norm_eps",
+    "post_norm_eps",
+    "variance_epsilon",
 )
-"""Names that model classes give their norm's eps (implementations in transformers 5.24, field 20 of its catalogue)."""
+"""Names that configurations give the eps of their norms, the plainest first: those of transformers 5.24, of GPT-NeoX,
+Megatron-LM, MaxText and GGUF, and others that published configurations have."""
+
+LAST_RESORT = ("eps", "epsilon")  # an optimiser's or a loss's as often as a norm's
 
 NESTED = "text_config"  # where multimodal models keep their language model's settings
 
@@ -30,11 +47,9 @@ def eps_of_config(path: Path) -> tuple[float, str]:
     """
     found = dict(_eps_values(strict_json.loads(read_bytes(path))))
     if not found:
-        raise Refused(
-            f"gives no eps; looked for {', '.join(EPS_KEYS)}, there and in {NESTED}; write the number", "no-eps"
-        )
+        raise Refused(f"gives no eps; looked for {some_keys()}, there and in {NESTED}; write the number", "no-eps")
     for key, value in found.items():
-        _check(key, value)
+        check_eps(key, value)
     if len(set(found.values())) > 1:
         values = " and ".join(f"{key} is {value!r}" for key, value in found.items())
         raise Refused(
@@ -42,6 +57,11 @@ def eps_of_config(path: Path) -> tuple[float, str]:
         )
     key, value = next(iter(found.items()))
     return float(value), key
+
+
+def some_keys() -> str:
+    """The plainest of EPS_KEYS, and how many more there are, for a message."""
+    return f"rms_norm_eps, layer_norm_epsilon, norm_eps and {len(EPS_KEYS) - 3} more spellings"
 
 
 def _eps_values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -52,7 +72,8 @@ def _eps_values(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield prefix + key, section[key]
 
 
-def _check(key: str, value: Any) -> None:
+def check_eps(key: str, value: Any) -> None:
+    """Raises Refused for what is no finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused(f"gives {key} as {quoted(f'{value!r}')}, which is no number; mend it there", "not-a-number")
     if not 0 < value <= float_info.max:  # false for NaN too

@@ -16,7 +16,10 @@ class Site:
     ("model.layers.0.input_layernorm"); the file's own name where the architecture is unknown. tensor: its gains; None
     where it has none. preset: the words it starts from. declared: those words with what the checkpoint says of this
     site: width, eps, groups, gain_dtype, and gain_offset as this file stores its gains (0 where 1 is folded in). A site
-    over heads (q_norm) has the width of one head. source: where each of the latter came from.
+    over heads (q_norm) has the width of one head. source: where each of the latter came from. below: its path below the
+    root of its model, which is the same in a model with a head and without, in a language model alone and in one with
+    eyes: sites of two checkpoints are matched by it. note: what happens to its input or output beside the norm, if
+    anything: a gate.
     """
 
     name: str
@@ -25,6 +28,8 @@ class Site:
     declared: Mapping[str, Any]
     eps: FoundEps
     source: Mapping[str, str]
+    below: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
