@@ -5,6 +5,7 @@ executor is handed in, and the record does not depend on which one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from rmsaudit.categories import REAL_ROWS
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.ladder import differing
 from rmsaudit.model import explained, weighing, work
-from rmsaudit.model.executing import Workers, results_of
+from rmsaudit.model.executing import results_of
 from rmsaudit.model.names import compact
 from rmsaudit.model.relation import Relation, digest, digest_of_all, index, relate
 from rmsaudit.model.rows import Judged, rejections, rows_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rmsaudit.documents.tensors import TensorPlace
 
 SITES_PER_PORTION = 16
+IN_ORDER = "its norms share no name with the reference's; they were paired in the order of both models, by equal widths"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +46,8 @@ class Model:
     contradictions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def paper(self) -> ModelSide:
-        """What the record says of it."""
+    def paper(self, note: str | None = None) -> ModelSide:
+        """What the record says of it, with one more note."""
         return ModelSide(
             name=self.name,
             format=self.format,
@@ -53,7 +55,7 @@ class Model:
             norms=len(self.sites),
             files=dict(self.files),
             gains=digest_of_all(site.gain for site in self.sites.values()),
-            notes=self.notes,
+            notes=self.notes if note is None else (*self.notes, note),
         )
 
 
@@ -79,7 +81,7 @@ def run(
     *,
     facts: Facts,
     judgement: Judgement,
-    executor: Workers,
+    executor: Executor,
     notify: Notify = lambda _: None,
     real_rows: "Mapping[str, TensorPlace] | None" = None,
 ) -> ModelRecord:
@@ -112,7 +114,7 @@ def run(
         results=seen.results,
         gate=None,
         reference=reference.paper(),
-        candidate=candidate.paper(),
+        candidate=candidate.paper(IN_ORDER if matched.in_order else None),
         battery=Battery(version=battery.VERSION, seed=chosen.seed, rows=chosen.rows, categories=seen.fed),
         oracle=OracleWork(**seen.tiers),
         environment=facts.environment,
@@ -125,8 +127,9 @@ def run(
 class Matched:
     """The sites of both models, side by side.
 
-    pairs: what can be compared. alone: names that one side only has. unfit: pairs whose widths have nothing to do with
-    each other, with both widths.
+    pairs: what can be compared. in_order: no name was shared, and the norms were paired in the order of the models,
+    which has the same widths on both sides. alone: names that one side only has. unfit: pairs whose widths have nothing
+    to do with each other, with both widths.
     """
 
     def __init__(self, reference: Model, candidate: Model) -> None:
@@ -134,6 +137,9 @@ class Matched:
         self.pairs: list[SitePair] = []
         self.unfit: list[tuple[str, int, int]] = []
         partners = _partners(reference.sites, candidate.sites)
+        self.in_order = not partners and _widths(reference) == _widths(candidate)
+        if self.in_order:
+            partners = dict(zip(reference.sites, candidate.sites, strict=True))
         for name, partner in partners.items():
             self._match(name, reference.sites[name], candidate.sites[partner])
         taken = set(partners.values())
@@ -206,6 +212,10 @@ def _partners(reference: Mapping[str, SiteSide], candidate: Mapping[str, SiteSid
     return found
 
 
+def _widths(model: Model) -> list[int]:
+    return [site.spec.width for site in model.sites.values()]
+
+
 def _by_path(sites: Mapping[str, SiteSide], names: Iterable[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
@@ -234,7 +244,7 @@ class _Seen:
     tiers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OracleWork.model_fields, 0))
     runs_as: dict[str, str] = field(default_factory=dict)  # a site: the one that is run for it, often itself
 
-    def run(self, executor: Workers, notify: Notify) -> None:
+    def run(self, executor: Executor, notify: Notify) -> None:
         portions = list(self._portions())
         done = 0
         total = sum(len(portion.sites) for portion in portions)
@@ -289,7 +299,7 @@ class _Seen:
         for tier, count in measured.tiers.items():
             self.tiers[tier] += count
 
-    def weigh(self, rows: "Mapping[str, TensorPlace]", executor: Workers, notify: Notify) -> RealRowsRecord:
+    def weigh(self, rows: "Mapping[str, TensorPlace]", executor: Executor, notify: Notify) -> RealRowsRecord:
         """Real rows at the sites that have some."""
         passed_over = [f"{name} is the path of no norm of both models" for name in rows if name not in self.by_name]
         tasks = []
@@ -351,7 +361,7 @@ class _Seen:
         }
         return by_battery | self.cells.get(name, {})
 
-    def findings(self, executor: Workers, notify: Notify) -> list[SiteFinding]:
+    def findings(self, executor: Executor, notify: Notify) -> list[SiteFinding]:
         """One finding for each way in which sites differ, by a ladder on the site that is farthest off in that way."""
         kinds = list(self.matched.kinds.values())
         if not kinds:

@@ -32,6 +32,11 @@ class Question:
     seed: int
     categories: tuple[str, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its one site."""
+        return (self.pair.name,)
+
 
 def answer(question: Question) -> tuple[Finding, ...]:
     """What the audit of this one pair finds."""

@@ -8,7 +8,7 @@ from rmsaudit import gate
 from rmsaudit.arrays import hex_of
 from rmsaudit.model.names import compact
 from rmsaudit.model.relation import Relation
-from rmsaudit.model.sites import SitePair, eps_in_use
+from rmsaudit.model.sites import SitePair, SiteSide, eps_in_use
 from rmsaudit.model.work import Cell
 from rmsaudit.model_record import SiteEps, SiteRow, SiteWorst
 from rmsaudit.tolerance import Policy, Ratio
@@ -88,7 +88,7 @@ def _key(site: Judged) -> Any:
     pair = site.pair
     return (
         pair.reference.spec.width, pair.reference.spec.groups, pair.candidate.spec.groups, site.verdict,
-        pair.reference.stored, pair.candidate.stored, _eps(pair), _words(site), site.same,
+        pair.reference.stored, pair.candidate.stored, *_eps_values(pair), _words(site), site.same,
     )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def _row(group: Sequence[Judged]) -> SiteRow:
         width=first.pair.reference.spec.width,
         groups=first.pair.reference.spec.groups if first.pair.reference.spec.groups != 1 else None,
         stored=(first.pair.reference.stored, first.pair.candidate.stored),
-        eps=_eps(first.pair),
+        eps=_eps([each.pair for each in group]),
         gains=f"{says} ({first.pair.note})" if first.pair.note else says,
         compared="same" if first.same else "run",
         worst=_worst(farthest),
@@ -141,15 +141,30 @@ def _worst(site: Judged) -> SiteWorst | None:
     )
 
 
-def _eps(pair: SitePair) -> SiteEps:
+def _eps_values(pair: SitePair) -> tuple[float, float, str | None, str | None]:
+    """eps of both sides, and in hex as they act."""
     specs = pair.reference.spec, pair.candidate.spec
-    used = [hex_of(float(eps_in_use(spec))) for spec in specs]
-    differ = used[0] != used[1]
+    reference, candidate = (hex_of(float(eps_in_use(spec))) for spec in specs)
+    return specs[0].eps, specs[1].eps, reference, candidate
+
+
+def _eps(pairs: Sequence[SitePair]) -> SiteEps:
+    """That of sites with the same values; hex where the two sides differ."""
+    reference, candidate, *hexes = _eps_values(pairs[0])
+    differ = hexes[0] != hexes[1]
     return SiteEps(
-        reference=specs[0].eps,
-        candidate=specs[1].eps,
-        reference_hex=used[0] if differ else None,
-        candidate_hex=used[1] if differ else None,
-        reference_source=pair.reference.source.get("eps"),
-        candidate_source=pair.candidate.source.get("eps"),
+        reference=reference,
+        candidate=candidate,
+        reference_hex=hexes[0] if differ else None,
+        candidate_hex=hexes[1] if differ else None,
+        reference_source=_sources([pair.reference for pair in pairs]),
+        candidate_source=_sources([pair.candidate for pair in pairs]),
     )
+
+
+def _sources(sides: Sequence[SiteSide]) -> str | None:
+    """Where eps was found; the first of several places, and how many more there are."""
+    places = list(dict.fromkeys(side.source["eps"] for side in sides if "eps" in side.source))
+    if len(places) <= 1:
+        return places[0] if places else None
+    return f"{places[0]}; and {len(places) - 1} places alike"

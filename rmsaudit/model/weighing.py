@@ -37,6 +37,11 @@ class Task:
     def name(self) -> str:
         return self.portion.sites[0].name
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its one site."""
+        return self.portion.names
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weighed:

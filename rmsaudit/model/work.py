@@ -51,6 +51,11 @@ class Portion:
     judged: bool
     policy: Policy | None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its sites."""
+        return tuple(site.name for site in self.sites)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:

@@ -111,7 +111,7 @@ def test_a_ratio_is_asked_of_every_site(site, gains):
 
 def test_no_common_norm_is_nothing_to_run(site, gains):
     with pytest.raises(CouldNotRun, match="no norm of by hand has a counterpart"):
-        audit(model(a=site(gains[0])), model(b=site(gains[0])))
+        audit(model(a=site(gains[0])), model(b=site(gains[0][:32])))
 
 
 def test_widths_that_do_not_fit_reject_without_a_run(site, gains):
@@ -125,3 +125,13 @@ def test_a_missing_gain_on_one_side_is_a_finding(site, gains):
     record = audit(model(a=site(gains[0])), model(a=site(None, width=64)))
     assert record.outcome == "rejected"
     assert "gain_applied" in {finding.variable for finding in record.findings}
+
+
+def test_norms_without_a_shared_name_are_paired_in_order_where_their_widths_agree(site, gains):
+    names = ("a", "b", "c")
+    one = {name: site(gains[i][: 64 - i]) for i, name in enumerate(names)}
+    record = audit(model(**one), model(**{f"val_{name}": side for name, side in one.items()}))
+    assert record.outcome == "accepted"
+    assert "in the order of both models" in record.candidate.notes[0]
+    with pytest.raises(CouldNotRun):
+        audit(model(**one), model(**{f"val_{name}": one[name] for name in reversed(names)}))
