@@ -20,9 +20,17 @@ from rmsaudit.semantics.arithmetic import Arithmetic
 from rmsaudit.semantics.scope import group_size, statistic_size
 
 VERSION = 1
-REVEALS = ("input_clamp", "prescale", "statistic_algorithm", "compute_dtype", "accumulate_dtype", "mean_scaling")
+REVEALS = (
+    "input_clamp",
+    "prescale",
+    "statistic_algorithm",
+    "compute_dtype",
+    "square_dtype",
+    "accumulate_dtype",
+    "mean_scaling",
+)
 MOST = 16  # rows; where there are more kinds, the last ones are left out
-ALWAYS = ("float16", "float32", "bfloat16")  # beside the compute and accumulate dtypes of both sides
+ALWAYS = ("float16", "float32", "bfloat16")  # beside the square and accumulate dtypes of both sides
 
 
 class _Row(NamedTuple):
@@ -55,7 +63,7 @@ def build(setup: Setup) -> Iterator[Case | Skipped]:
 
 def _rows(setup: Setup) -> list[_Row]:
     """The rows, most telling ones first: each kind for every dtype before the next kind."""
-    used = [dtype for _, spec in setup.sides for dtype in (spec.compute_dtype, spec.accumulate_dtype)]
+    used = [dtype for _, spec in setup.sides for dtype in (spec.square_dtype, spec.accumulate_dtype)]
     reference = setup.reference
     size = statistic_size(group_size(setup.rows, reference), reference)
     edges = [_edges(setup.format, word, size) for word in dict.fromkeys((*used, *ALWAYS))]

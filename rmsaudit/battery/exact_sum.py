@@ -20,6 +20,8 @@ REVEALS = (
     "inverse_dtype",
     "mean_scaling",
     "gain_product_dtype",
+    "square_dtype",
+    "mean_dtype",
     "statistic_dtype",
 )
 LARGEST = 200
@@ -55,7 +57,7 @@ def _bound(setup: Setup) -> int:
 
 def _scales(setup: Setup) -> list[int]:
     """Exponents at which a unit is still a value of the input, and its square one of the dtypes it is squared in."""
-    used = [FORMATS[word] for _, spec in setup.sides for word in (spec.compute_dtype, spec.accumulate_dtype)]
+    used = [FORMATS[word] for _, spec in setup.sides for word in (spec.square_dtype, spec.accumulate_dtype)]
     squared = max(fmt.min_exponent - fmt.precision + 1 for fmt in used)
     return [
         exponent

@@ -12,7 +12,16 @@ from rmsaudit.battery._setup import Setup, Skipped, cases
 from rmsaudit.case import Case
 
 VERSION = 1
-REVEALS = ("input_clamp", "prescale", "statistic_algorithm", "compute_dtype", "accumulate_dtype", "statistic_dtype")
+REVEALS = (
+    "input_clamp",
+    "prescale",
+    "statistic_algorithm",
+    "compute_dtype",
+    "square_dtype",
+    "accumulate_dtype",
+    "mean_dtype",
+    "statistic_dtype",
+)
 LOWEST = 4
 
 

@@ -19,7 +19,7 @@ from rmsaudit.causes import Words
 if TYPE_CHECKING:
     from rmsaudit.clues import Clues
 
-VARIABLES = ("compute_dtype", "statistic_dtype")
+VARIABLES = ("compute_dtype", "square_dtype", "mean_dtype", "statistic_dtype")
 NEXT_STEP = (
     "Check the dtype in which squares, sum and root are computed on each side: is the cast to float32 still there?"
 )

@@ -154,14 +154,14 @@ def row_terms(spec: NormSpec, size: int) -> dict[str, float]:
     """The terms of D that no input changes; `size` elements enter the statistic."""
     compute, accumulate = operation(spec.compute_dtype), operation(spec.accumulate_dtype)
     terms = dict(_operand(spec, spec.statistic_source))
-    terms["squares"] = compute / 2
+    terms["squares"] = operation(spec.square_dtype) / 2 + entering(spec.compute_dtype, spec.square_dtype)
     if spec.statistic_algorithm == "max_scaled":  # x/max, twice in a square; twice max, halved by the root
         terms["scaled by max"] = compute + accumulate + entering(spec.compute_dtype, spec.accumulate_dtype)
     terms["sum"] = (
-        depth(spec.accumulate_order, size) * accumulate + cast(spec.compute_dtype, spec.accumulate_dtype, spec)
+        depth(spec.accumulate_order, size) * accumulate + cast(spec.square_dtype, spec.accumulate_dtype, spec)
     ) / 2
     terms["mean"] = _mean(spec, size)
-    terms["statistic"] = cast(spec.accumulate_dtype, spec.statistic_dtype, spec) / 2
+    terms["statistic"] = _held(spec) / 2
     terms["eps added"] = _eps_added(spec)
     terms["root"] = operation(spec.statistic_dtype) + cast(spec.statistic_dtype, spec.inverse_dtype, spec)
     terms["inverse"] = _inverse(spec)
@@ -198,6 +198,16 @@ def _mean(spec: NormSpec, size: int) -> float:
         case "multiply_by_reciprocal":
             return operation(spec.accumulate_dtype)
     return operation(spec.accumulate_dtype) / 2
+
+
+def _held(spec: NormSpec) -> float:
+    """The sum or mean on its way to statistic_dtype."""
+    if takes_root_of_sum(spec):
+        return cast(spec.accumulate_dtype, spec.statistic_dtype, spec)
+    mean = cast(spec.accumulate_dtype, spec.mean_dtype, spec)
+    if spec.eps_placement == "inside_sqrt":
+        return mean + entering(spec.mean_dtype, spec.statistic_dtype)
+    return mean + cast(spec.mean_dtype, spec.statistic_dtype, spec)
 
 
 def _eps_added(spec: NormSpec) -> float:

@@ -75,7 +75,8 @@ def by_part(values: Array, spec: NormSpec, parts: int) -> Array:
 
 def _squares(x: Array, spec: NormSpec) -> Interval:
     """Σ x², enclosed as closely as the roundings of `spec` make worth while: a sum of n float64 is off by n · 2^-53."""
-    if "float64" in (spec.compute_dtype, spec.accumulate_dtype, spec.statistic_dtype, spec.inverse_dtype):
+    row_dtypes = spec.compute_dtype, spec.square_dtype, spec.accumulate_dtype, spec.mean_dtype, spec.statistic_dtype
+    if "float64" in (*row_dtypes, spec.inverse_dtype):
         exact, slack = sum_of_squares(x), SLACK
     else:
         exact, slack = exactly(np.einsum("ij,ij->i", x, x)), (x.shape[-1] + 2) * 2.0**-53 + SLACK

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rmsaudit.arrays import Array
-from rmsaudit.formats import FORMATS
+from rmsaudit.formats import FORMATS, opmath
 from rmsaudit.inversion.operands import Operands
 from rmsaudit.inversion.roundoff import holds, tiny
 from rmsaudit.semantics import NormSpec, takes_root_of_sum
@@ -18,14 +18,16 @@ def underflow(spec: NormSpec, given: Operands) -> Array:
     """What results that become subnormal can do to D, as a term, [parts]; infinite where that may be all of it."""
     count = 1 if spec.statistic == "sum_square" else given.entering
     compute, accumulate = tiny(spec.compute_dtype, spec), tiny(spec.accumulate_dtype, spec)
+    square = max(compute, tiny(spec.square_dtype, spec))
     per_term = given.entering / count
     off = np.zeros(len(given.x))
     if spec.mean_scaling == "per_element" and spec.statistic != "sum_square":
         per_term = given.entering  # the terms are divided before they are added, and so x·1/n may be subnormal as well
         off = compute * np.sqrt(given.entering * given.squares.hi)  # times x: Σ|x| <= √(n Σ x²)
     # Squares, their casts, partial sums; then the mean, its cast, and the sum with an eps of more bits than fit.
-    off = off + per_term * (2 * compute + 3 * accumulate) + 3 * accumulate + 2 * tiny(spec.statistic_dtype, spec)
-    each = operand_error(spec, given)  # of x: moves Σ x² by 2 Σ|x| · each and each² a term
+    held = tiny(spec.mean_dtype, spec) + 2 * tiny(spec.statistic_dtype, spec)
+    off = off + per_term * (2 * square + 3 * accumulate) + 3 * accumulate + held
+    each = operand_error(spec, given) + _entering_a_square(spec)  # of x: moves Σ x² by 2 Σ|x| · each and each² a term
     off = off + (2 * np.sqrt(given.entering * given.squares.hi) + given.entering * each) * each / count
     divisor = given.divisor.lo
     if spec.eps_placement in ("inside_sqrt", "inside_sum"):
@@ -36,6 +38,12 @@ def underflow(spec: NormSpec, given: Operands) -> Array:
     held = tiny(spec.statistic_dtype, spec) + 3 * tiny(spec.inverse_dtype, spec)  # root, cast, eps, inverse
     whole: Array = inside + _term(held / divisor) + _term(held * given.divisor.hi)
     return whole
+
+
+def _entering_a_square(spec: NormSpec) -> float:
+    """What becoming subnormal on the way into its square can do to x."""
+    inner = opmath(spec.square_dtype)
+    return 0.0 if holds(FORMATS[inner], FORMATS[spec.compute_dtype]) else tiny(inner, spec)
 
 
 def _term(share: Array) -> Array:
@@ -138,8 +146,10 @@ def _intermediates(spec: NormSpec, given: Operands, largest: Array) -> Iterator[
         yield "x · gain", spec.input_dtype, largest
     if spec.residual == "add":
         yield "x + residual", spec.residual_out_dtype, largest
-    yield "a square", spec.compute_dtype, np.abs(given.x).max(axis=-1, initial=0.0) ** 2
+    yield "a square", spec.square_dtype, np.abs(given.x).max(axis=-1, initial=0.0) ** 2
     yield "the sum of squares", spec.accumulate_dtype, total
+    if not on_the_sum:
+        yield "the mean square", spec.mean_dtype, total / count
     yield "the statistic", spec.statistic_dtype, total if on_the_sum else total / count
     yield "the root", spec.inverse_dtype, np.maximum(divisor, np.sqrt(total)) if on_the_sum else divisor
     if spec.inverse != "divide_by_sqrt":

@@ -151,6 +151,9 @@ def _formula_conflicts(spec: NormSpec) -> Iterator[Conflict]:
     if spec.mean_scaling == "after_root" and spec.eps_placement in ("inside_sqrt", "inside_sum"):
         says = f"eps_placement {spec.eps_placement} adds eps to a mean, and mean_scaling after_root forms none"
         yield Conflict("mean_scaling", f"{says}; use divide_by_n, or another placement")
+    if spec.mean_dtype != spec.statistic_dtype and takes_root_of_sum(spec):
+        says = f"mean_dtype {spec.mean_dtype} rounds the mean square, and here the root is taken of the sum"
+        yield Conflict("mean_dtype", f"{says}; leave it out")
     if spec.mean_scaling == "per_element" and (eps_on_sum or spec.statistic_algorithm != "direct"):
         says = "mean_scaling per_element forms no plain sum; it needs statistic_algorithm direct"
         yield Conflict("mean_scaling", f"{says} and an eps_placement that is not on the sum")

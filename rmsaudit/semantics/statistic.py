@@ -1,7 +1,7 @@
 """Stage 3 of 7, statistic: the one number per row that the root is taken of.
 
-Rounding: each square once to compute_dtype, each addition and the division by n once to accumulate_dtype, the result
-once to statistic_dtype.
+Rounding: each square once to square_dtype, each addition and the division by n once to accumulate_dtype, the mean once
+to mean_dtype; what follows is done in statistic_dtype.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,16 @@ class Statistic:
         default="direct",
         words=("direct", "variance_plus_mean_square", "max_scaled"),
     )
-    compute_dtype: str = variable("dtype of squares and products", "dtype", default="float32", words=DTYPE_WORDS)
+    compute_dtype: str = variable(
+        "dtype the input is widened to, and of the products with it", "dtype", default="float32", words=DTYPE_WORDS
+    )
+    square_dtype: str = variable(
+        "dtype of each square: the input's own where it is squared before it is widened",
+        "dtype",
+        default="compute",
+        words=DTYPE_WORDS,
+        initial="float32",
+    )
     accumulate_dtype: str = variable(
         "dtype of the running sum", "dtype", default="compute", words=DTYPE_WORDS, initial="float32"
     )
@@ -49,8 +58,15 @@ class Statistic:
         default="divide_by_n",
         words=("divide_by_n", "multiply_by_reciprocal", "per_element", "after_root"),
     )
+    mean_dtype: str = variable(
+        "dtype the mean square is rounded to, before eps is added to it in statistic_dtype",
+        "dtype",
+        default="statistic",
+        words=DTYPE_WORDS,
+        initial="float32",
+    )
     statistic_dtype: str = variable(
-        "dtype the mean square is rounded to, and the root is taken in",
+        "dtype of what the root is taken of, and of the root itself",
         "dtype",
         default="compute",
         words=DTYPE_WORDS,
@@ -75,6 +91,7 @@ def sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watch
 
 def _sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watch: Watch) -> "Array":
     dtype, order, accumulate = choices.compute_dtype, choices.accumulate_order, choices.accumulate_dtype
+    square = choices.square_dtype
     if choices.statistic == "variance":
         operand = subtract_mean(operand, choices, ar)
     match choices.statistic_algorithm:
@@ -82,13 +99,13 @@ def _sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watc
             factor = operand
             if choices.mean_scaling == "per_element" and choices.statistic != "sum_square":
                 factor = ar.mul(operand, ar.div(ar.constant(1), ar.constant(operand.shape[-1]), dtype), dtype)
-            squares = ar.mul(factor, operand, dtype)
+            squares = ar.mul(factor, operand, square)
             watch("squares", squares)
             return ar.sum(squares, order, accumulate)
         case "max_scaled":
             largest = ar.zero_to_one(ar.largest_magnitude(operand))
             scaled = ar.div(operand, largest, dtype)
-            squares = ar.mul(scaled, scaled, dtype)
+            squares = ar.mul(scaled, scaled, square)
             watch("squares", squares)
             total = ar.sum(squares, order, accumulate)
             return ar.mul(ar.mul(total, largest, accumulate), largest, accumulate)
@@ -96,7 +113,7 @@ def _sum_of_squares(operand: "Array", choices: Statistic, ar: "Arithmetic", watc
             size = operand.shape[-1]
             mean = _over_n(ar.sum(operand, order, accumulate), size, choices, ar)
             deviation = ar.sub(operand, ar.cast(mean, dtype), dtype)
-            squares = ar.mul(deviation, deviation, dtype)
+            squares = ar.mul(deviation, deviation, square)
             watch("squares", squares)
             spread = ar.sum(squares, order, accumulate)
             return ar.add(_over_n(spread, size, choices, ar), ar.mul(mean, mean, accumulate), accumulate)
@@ -108,10 +125,10 @@ def is_mean_already(choices: Statistic) -> bool:
 
 
 def mean_of(total: "Array", size: int, choices: Statistic, ar: "Arithmetic") -> "Array":
-    """The statistic in statistic_dtype: `total` scaled by 1/size, unless the sum itself is the statistic."""
+    """The statistic in mean_dtype: `total` scaled by 1/size, unless the sum itself is the statistic."""
     if choices.statistic != "sum_square" and not is_mean_already(choices):
         total = _over_n(total, size, choices, ar)
-    return ar.cast(total, choices.statistic_dtype)
+    return ar.cast(total, choices.mean_dtype)
 
 
 def _over_n(total: "Array", size: int, choices: Statistic, ar: "Arithmetic") -> "Array":

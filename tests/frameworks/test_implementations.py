@@ -31,7 +31,6 @@ STORED: dict[str, Any] = yaml.safe_load((FOLDER / "results.yaml").read_text("utf
 BOUNDED = {
     "flax-linen": "JAX's rsqrt on the CPU is not correctly rounded",
     "keras-jax": "JAX's rsqrt on the CPU is not correctly rounded",
-    "onnx-reference-evaluator": "numpy promotes float16 to float32 in the middle of it, which no preset can say",
 }
 
 

@@ -159,24 +159,27 @@ def test_the_body_rounds_where_the_runtime_does_not(agrees_on_exact_rows: Any) -
         agrees_on_exact_rows("onnx-rms-normalization-23", by_runtime("RMSNormalization"), ("float16", "float16"))
 
 
-@pytest.mark.parametrize("gain_word", ["float32", "float16"])
-def test_the_evaluator_in_float32(agrees_on_exact_rows: Any, gain_word: str) -> None:
-    agrees_on_exact_rows("onnx-reference-evaluator", by_evaluator, ("float32", gain_word))
+EVALUATOR = "onnx-reference-evaluator"
 
 
-def test_the_evaluator_in_float16_up_to_what_numpy_promotes() -> None:
-    """Squares and mean are rounded as declared. From the addition of eps on, numpy 2 computes in float32.
+@pytest.mark.parametrize("gain_word", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("word", ["float32", "float16"])
+def test_the_evaluator(agrees_on_exact_rows: Any, word: str, gain_word: str) -> None:
+    agrees_on_exact_rows(EVALUATOR, by_evaluator, (word, gain_word))
 
-    The evaluator hands eps over as a float32 scalar. No preset can say so yet; done by hand, the bits are equal.
-    """
-    rng = np.random.default_rng(0)
-    x = rng.integers(-15, 16, size=(24, 64)).astype(np.float16)
-    gain = (1 + rng.standard_normal(64)).astype(np.float16)
-    squares = x * x
-    mean = squares.astype(np.float32).sum(axis=1, keepdims=True) / np.float32(64)
-    inverse = np.float32(1) / np.sqrt(mean.astype(np.float16).astype(np.float32) + np.float32(EPS))
-    want = (x.astype(np.float32) * inverse * gain.astype(np.float32)).astype(np.float16)
-    np.testing.assert_array_equal(by_evaluator(x, gain), want)
+
+@pytest.mark.parametrize("gain_word", ["float32", "float16", "bfloat16"])
+def test_the_evaluator_adds_up_bfloat16_in_bfloat16(agrees_on_hard_rows: Any, gain_word: str) -> None:
+    """As the preset's file says. The sums of no row are exact there, but their order is known."""
+    agrees_on_hard_rows(EVALUATOR, by_evaluator, ("bfloat16", gain_word), "sequential", accumulate_dtype="input")
+    with pytest.raises(AssertionError, match="differ"):
+        agrees_on_hard_rows(EVALUATOR, by_evaluator, ("bfloat16", gain_word), "sequential")
+
+
+@pytest.mark.parametrize("changes", [{"square_dtype": "compute"}, {"mean_dtype": "compute"}, {"eps_dtype": "input"}])
+def test_every_rounding_of_the_evaluator_is_noticed(agrees_on_exact_rows: Any, changes: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError, match="differ"):
+        agrees_on_exact_rows(EVALUATOR, by_evaluator, ("float16", "float16"), **changes)
 
 
 def test_half_precision_squares_overflow_in_the_evaluator_and_not_in_the_runtime() -> None:

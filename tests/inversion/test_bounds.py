@@ -58,7 +58,9 @@ def random_spec(rng):
         "gain_offset": pick(0.0, 1.0),
         "post_scale": pick("none", "none", 0.7),
         "compute_dtype": pick("float32", "float64", dtype),
+        "square_dtype": pick("compute", "compute", "float32", dtype),
         "accumulate_dtype": pick("compute", "float32", dtype),
+        "mean_dtype": pick("statistic", "statistic", "float32", dtype),
         "statistic_dtype": pick("compute", "float32", dtype),
         "inverse_dtype": pick("statistic", "float32", dtype),
         "eps_dtype": pick("statistic", "float32", dtype),
@@ -124,6 +126,33 @@ def test_float32_throughout(spec):
     element, last = element_terms(spec())
     assert element == pytest.approx({"normalise": U, "gain": U})
     assert (last.dtype, last.term, last.is_cast) == ("float32", pytest.approx(U), False)
+
+
+def test_squares_and_mean_in_bfloat16(spec):
+    """Both enter wider steps without another rounding; a square takes in a float32 x as it is."""
+    rounded = row_terms(spec("bfloat16", square_dtype="bfloat16", mean_dtype="bfloat16"), 64)
+    assert rounded == pytest.approx(
+        {
+            "squares": (HALF + U) / 2,
+            "sum": 6 * U / 2,
+            "statistic": HALF / 2,
+            "eps added": U / 2,
+            "root": U,
+            "inverse": U,
+        }
+    )
+
+
+def test_a_wide_mean_enters_a_narrow_statistic_once(spec):
+    """With eps added there, as an operand of that addition; without it, by a cast."""
+    wide = {"accumulate_dtype": "float64", "mean_dtype": "float64"}
+    assert row_terms(spec(**wide), 64)["statistic"] == pytest.approx(U / 2)
+    assert row_terms(spec(**wide, eps_placement="none"), 64)["statistic"] == pytest.approx(U / 2)
+
+
+def test_a_square_in_float32_of_float64_values_rounds_them_first(spec):
+    """x twice and the product once, halved by the root."""
+    assert row_terms(spec(compute_dtype="float64", square_dtype="float32"), 64)["squares"] == pytest.approx(1.5 * U)
 
 
 def test_a_cast_before_the_gain_in_bfloat16(spec):

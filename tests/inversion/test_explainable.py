@@ -53,7 +53,9 @@ def pair_of_one_formula(rng):
     while len(made) < 2:
         way = {
             "compute_dtype": pick("float32", "float32", "float64", dtype),
+            "square_dtype": pick("compute", "compute", "float32", dtype),
             "accumulate_dtype": pick("compute", "float32", "float64", dtype),
+            "mean_dtype": pick("statistic", "statistic", "float32", dtype),
             "statistic_dtype": pick("compute", "compute", "float32", dtype),
             "inverse_dtype": pick("statistic", "statistic", "float32", dtype),
             "eps_dtype": pick("statistic", "float32", "float64"),

@@ -13,6 +13,7 @@ import pytest
 
 from rmsaudit.arrays import Array, bits, dtype_of, round_to, word_of
 from rmsaudit.emulator import emulate_arrays
+from rmsaudit.semantics import arithmetic
 from rmsaudit.semantics.resolve import resolve
 
 F16, F32, F64 = np.float16, np.float32, np.float64
@@ -267,6 +268,44 @@ def test_the_mean_square_rounded_to_the_input_dtype() -> None:
     want = (normalized.astype(F32) * g.astype(F32)).astype(BF16)
     got = run(x, g, statistic_dtype="input", eps=1e-5, inverse="rsqrt", cast_point="before_gain")
     assert_identical(got, want)
+
+
+@pytest.mark.parametrize("mean", ["float32", "input"])
+@pytest.mark.parametrize("square", ["float32", "input"])
+@pytest.mark.parametrize(("word", "dtype"), [("bfloat16", BF16), ("float16", F16)])
+def test_squares_and_their_mean_rounded_apart(word: str, dtype: Any, square: str, mean: str) -> None:
+    """Both in the input dtype is ONNX's reference evaluator. From the addition of eps on, all is float32."""
+    x, g = rows(word), gains(word)
+    wide = x.astype(F32)
+    squares = (wide * wide).astype(dtype if square == "input" else F32).astype(F32)
+    of_squares = (total(squares) / F32(WIDTH)).astype(dtype if mean == "input" else F32).astype(F32)
+    want = wide * (F32(1) / np.sqrt(of_squares + F32(1e-5))) * g.astype(F32)
+    declared = {"eps": 1e-5, "output_dtype": "float32"}
+    assert_identical(run(x, g, square_dtype=square, mean_dtype=mean, **declared), want)
+    plain = run(x, g, **declared)
+    assert np.array_equal(plain, want) == (square == mean == "float32")
+
+
+def test_float64_squares_of_a_float32_input() -> None:
+    x, g = rows("float32"), gains("float32")
+    mean = (total(x.astype(F64) * x.astype(F64)) / F64(WIDTH)).astype(F32)
+    want = x * (F32(1) / np.sqrt(mean + F32(1e-6))) * g
+    assert_identical(run(x, g, square_dtype="float64", accumulate_dtype="float64"), want)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "max_scaled", "variance_plus_mean_square"])
+def test_what_they_default_to_costs_no_operation(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written out or not, the same arrays are rounded, to the same dtypes."""
+    rounded: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        arithmetic, "round_to", lambda values, word: rounded.append((word_of(values), word)) or round_to(values, word)
+    )
+    x, g = rows("bfloat16"), gains("bfloat16")
+    run(x, g, statistic_algorithm=algorithm)
+    by_default = [pair for pair in rounded if pair[0] != pair[1]]
+    rounded.clear()
+    run(x, g, statistic_algorithm=algorithm, square_dtype="float32", mean_dtype="float32")
+    assert [pair for pair in rounded if pair[0] != pair[1]] == by_default
 
 
 def test_the_sum_itself_as_the_statistic() -> None:

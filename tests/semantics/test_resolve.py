@@ -137,6 +137,7 @@ def test_a_circle_through_a_product() -> None:
     ("mean_scaling", {"mean_scaling": "per_element", "statistic_algorithm": "max_scaled"}, "forms no plain sum"),
     ("statistic_algorithm", {**VARIANCE_FIRST, "eps_placement": "inside_sum"}, "yields a mean square"),
     ("statistic_algorithm", {**VARIANCE_FIRST, "statistic": "sum_square"}, "yields a mean square"),
+    ("mean_dtype", {"mean_dtype": "float16", "eps_placement": "floor_norm"}, "here the root is taken of the sum"),
     ("gain_applied", {"gain_position": "before_statistic", "gain_applied": False}, "needs gain_applied true"),
 ])  # fmt: skip
 def test_a_combination_without_a_meaning_is_refused(variable: str, declared: dict[str, Any], says: str) -> None:
@@ -148,7 +149,7 @@ def test_a_combination_without_a_meaning_is_refused(variable: str, declared: dic
     {"groups": 4}, {"statistic_width": 64}, {"statistic_width": 16, "groups": 4}, {"statistic_width": 0.25},
     {"mean_scaling": "after_root", "eps_placement": "outside_sqrt"}, {"mean_scaling": "per_element"},
     VARIANCE_FIRST, {"gain_position": "before_statistic"},
-    {"association": "(x*g)*i"},
+    {"association": "(x*g)*i"}, {"mean_dtype": "float16"}, {"mean_dtype": "compute", "eps_placement": "floor_norm"},
 ])  # fmt: skip
 def test_its_neighbour_with_a_meaning_is_not(declared: dict[str, Any]) -> None:
     assert find_conflicts(spec(**declared)) == []
