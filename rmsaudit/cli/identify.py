@@ -28,12 +28,12 @@ def command(implementation: Path, settings: tuple[str, ...], rows: int, seed: in
     """
     from contextlib import ExitStack
 
-    from rmsaudit.cli._sides import consent, parties, preset_words
+    from rmsaudit.cli._sides import consent, look_into, parties, preset_words
     from rmsaudit.documents.implementation import read_implementation
     from rmsaudit.errors import CouldNotRun
     from rmsaudit.identify import identify
 
-    read = read_implementation(implementation, overrides_of(settings))
+    read = read_implementation(implementation, overrides_of(settings), look_into)
     with ExitStack() as stack:
         side = parties([read], consent(allow_code), stack)[0].side
         found = identify(side, preset_words(), rows=rows, seed=seed)

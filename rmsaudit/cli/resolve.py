@@ -16,10 +16,11 @@ def command(implementation: Path, settings: tuple[str, ...]) -> None:
     \b
     Example: rmsaudit resolve a.yaml
     """
+    from rmsaudit.cli._sides import look_into
     from rmsaudit.documents.implementation import read_implementation
-    from rmsaudit.reports.text import number
+    from rmsaudit.reports._drawing import number
 
-    read = read_implementation(implementation, overrides_of(settings))
+    read = read_implementation(implementation, overrides_of(settings), look_into)
     click.echo(f"{read.name} (kind {read.kind})")
     rows = [(name, number(found.value), found.source, found.written) for name, found in read.resolved.items()]
     widest = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)

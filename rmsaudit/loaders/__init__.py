@@ -53,3 +53,9 @@ def only_width(sides: Iterable[Side]) -> str | None:
     Such a side has an attribute `only_width` with those words.
     """
     return next((why for side in sides if (why := getattr(side, "only_width", None))), None)
+
+
+def only_rows(side: Side) -> str | None:
+    """Why a side does not take any number of rows; None where it does. Such a side has an attribute of that name."""
+    why: str | None = getattr(side, "only_rows", None)
+    return why

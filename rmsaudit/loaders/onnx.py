@@ -12,6 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -104,7 +105,10 @@ class Facts:
 
     @property
     def width(self) -> int | None:
-        """The only width that the graph takes; None where it takes any."""
+        """The only width that the graph takes; None where it takes any. A gain of several axes spans them all."""
+        gain = self.operands.get("gain")
+        if gain is not None and gain.shape and len(gain.shape) > 1 and None not in gain.shape:
+            return prod(size for size in gain.shape if size is not None)
         shape = self.operands["x"].shape
         return shape[-1] if shape else None
 
@@ -235,8 +239,15 @@ class OnnxSide:
         """Why it takes no other width; None where its graph leaves the width free."""
         for operand in self.facts.operands.values():
             if not operand.own and operand.shape and operand.shape[-1] is not None:
-                return f"the graph takes {operand} of width {operand.shape[-1]} only"
+                return f"the graph takes {operand} of width {self.facts.width or operand.shape[-1]} only"
         return None
+
+    @property
+    def only_rows(self) -> str | None:
+        """Why it does not take any number of rows; None where its graph leaves that free."""
+        x = self.facts.operands["x"]
+        fixed = [size for size in (x.shape or ())[:-1] if size not in (None, 1)]
+        return f"the graph takes {x} in shape {[*(x.shape or ())]} only" if fixed else None
 
     def observe(self, case: Case) -> Observation:
         fed = self._fed(case)

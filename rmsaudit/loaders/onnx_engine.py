@@ -93,7 +93,7 @@ class Prepared:
                 onnx.TensorProto(
                     name=tensor.name,
                     data_type=tensor.data_type,
-                    dims=[*tensor.dims[:-1], values.size],
+                    dims=tensor.dims if prod(tensor.dims) == values.size else [*tensor.dims[:-1], values.size],
                     raw_data=little_endian.tobytes(),
                 )
             )
@@ -103,14 +103,15 @@ class Prepared:
 def laid_out(array: Array, shape: Sequence[int | None] | None, name: str) -> Array:
     """x[rows, width] or gain[width] in the shape that a graph asks for; None in it is a size that is free.
 
-    All rows go to the last free axis before the width. Raises the worker's Unusable where they do not fit.
+    A width may be that of several axes together, as where a norm is taken over all of them. All rows go to the last
+    free axis before it. Raises the worker's Unusable where they do not fit.
     """
     if shape is None:
         return array
-    *leading, width = shape or [None]
+    leading, row = _row_axes(shape or [None], array.shape[-1])
     rows = array.size // array.shape[-1]
-    if width not in (None, array.shape[-1]):
-        raise told(f"takes {name} of width {width}; the case has width {array.shape[-1]}")
+    if not row:
+        raise told(f"takes {name} of width {shape[-1]}; the case has width {array.shape[-1]}")
     fixed = prod(size for size in leading if size is not None)
     free = [axis for axis, size in enumerate(leading) if size is None]
     if (not free and fixed != rows) or (free and rows % max(fixed, 1)):
@@ -119,7 +120,18 @@ def laid_out(array: Array, shape: Sequence[int | None] | None, name: str) -> Arr
     sizes = [1 if size is None else size for size in leading]
     if free:
         sizes[free[-1]] = rows // fixed
-    return array.reshape(*sizes, array.shape[-1])
+    return array.reshape(*sizes, *row)
+
+
+def _row_axes(shape: Sequence[int | None], width: int) -> tuple[list[int | None], list[int]]:
+    """The axes before a row of `width` elements, and those that it takes up: the last, or as many as hold it."""
+    if shape[-1] is None:
+        return [*shape[:-1]], [width]
+    for first in reversed(range(len(shape))):
+        row = [size for size in shape[first:] if size is not None]
+        if len(row) == len(shape) - first and prod(row) == width:
+            return [*shape[:first]], row
+    return [*shape], []
 
 
 def onnxruntime_engine(data: bytes, output: str, request: Mapping[str, Any]) -> Engine:

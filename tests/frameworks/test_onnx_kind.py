@@ -21,6 +21,7 @@ from onnx.backend.test.case import node as node_cases
 
 from rmsaudit.arrays import Array, bits, round_to
 from rmsaudit.case import Case
+from rmsaudit.documents.preset import read_preset
 from rmsaudit.emulator import emulate
 from rmsaudit.errors import CouldNotRun, InputProblem
 from rmsaudit.loaders import Failed, Ran, onnx_child
@@ -306,6 +307,46 @@ def test_all_19_expanded_node_models_of_onnx_show_the_eps_of_their_operator() ->
             assert operator_eps is not None
             assert norm.kind == "decomposed"
             assert (norm.eps.value, norm.eps.placement) == (operator_eps.value, operator_eps.placement)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "reference"])
+def test_all_38_node_models_of_onnx_run_as_the_preset_says(engine: str, opened: Open) -> None:
+    """19 operators and the same spelled out in smaller ones. A norm over several axes has rows of their product."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import_module("onnx.backend.test.case.node.rmsnormalization")
+    cases = [case for case in node_cases._NodeTestCases if case.name.startswith("test_rms_normalization")]
+    assert len(cases) == 38
+    for case in cases:
+        live = opened(case.model, engine=engine)
+        (((x, gain), (wanted,)),) = case.data_sets
+        flat = Case(
+            category="node", label=case.name, x=x.reshape(-1, gain.size), gain=gain.reshape(-1),
+            bias=np.zeros(gain.size, np.float32), residual=np.zeros_like(x.reshape(-1, gain.size)),
+        )  # fmt: skip
+        got = live.run(flat)
+        # Rows have 120 elements at most; half an ulp for each addition, root, quotient and product is more than enough.
+        np.testing.assert_allclose(got, wanted.reshape(got.shape), rtol=128 * 2.0**-24, err_msg=case.name)
+        declared = {**read_preset("onnx-rms-normalization-23").values, "width": gain.size, "eps": live.eps["value"]}
+        preset = emulate(resolve(declared), flat)
+        np.testing.assert_allclose(got, preset, rtol=128 * 2.0**-24, err_msg=case.name)
+
+
+def test_a_norm_over_several_axes_knows_its_width(tmp_path: Path) -> None:
+    shape = ("rows", 4, 8)
+    inputs: dict[str, tuple[str, tuple[Any, ...]]] = {"x": ("float32", shape), "gain": ("float32", shape[1:])}
+    proto = model([helper.make_node("RMSNormalization", ["x", "gain"], ["y"], "norm", axis=1, epsilon=EPS)], inputs)
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    facts = inspect(OnnxSection(model=Path("model.onnx")), tmp_path)
+    assert facts.width == 32
+    spec = resolve({"width": 32, "eps": EPS})
+    with load(OnnxSection(model=Path("model.onnx")), facts, declared={}, spec=spec, gain=None, home=tmp_path) as live:
+        assert live.only_width == "the graph takes tensor 'x' of width 32 only"
+        x = a_case().x[:, :32]
+        case = Case(category="c", label="", x=x, gain=a_case().gain[:32], bias=x[0] * 0, residual=x * 0)
+        seen = live.observe(case)
+    assert isinstance(seen, Ran)
+    assert same_bits(seen.output, emulate(spec, case))
 
 
 class Llama(torch.nn.Module):
