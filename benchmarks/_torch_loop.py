@@ -1,4 +1,4 @@
-"""The audit that one would write by hand: every site through torch.nn.functional.rms_norm, on the battery's inputs. Run by models.py.
+"""The audit that one would write by hand: every site through torch on the battery's inputs. Run by models.py.
 
 Prints the seconds and the largest differences. The float64 results stand in for the oracle; nothing is certified,
 explained or recorded.
@@ -10,8 +10,8 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
-from torch.nn.functional import rms_norm
 from safetensors import safe_open
+from torch.nn.functional import rms_norm
 
 from rmsaudit import battery
 from rmsaudit.battery import Setup, Skipped
