@@ -44,6 +44,7 @@ from rmsaudit.record import (
     Tool,
 )
 from rmsaudit.results import Tally
+from rmsaudit.rounding import Question
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.resolve import fitted
@@ -143,6 +144,7 @@ def run(
         work.look_at_behaviours(notify)
     record = _record(work, facts)
     judged = gate.judge(record, judgement.policy, digest=judgement.digest, today=facts.today)
+    judged = _with_rounding(work, judged)
     return judged.model_copy(update={"summary": summarise(judged)})
 
 
@@ -214,6 +216,7 @@ class _Work:
             for name, party in (("reference", self.reference), ("candidate", self.candidate))
             if not isinstance(party.side, Declared)
         }
+        self.question = Question(*self.specs, any_order=("reference" in self.beliefs, "candidate" in self.beliefs))
         self.gathering = Gathering(self.specs[0].width) if self.chosen.explain and self.beliefs else None
         self.setup = setup_of(self.specs, self.gains, self.chosen, only_width=only_width(sides))
 
@@ -274,11 +277,18 @@ class _Work:
         self.elements += case.x.size
         if self.gathering is not None:
             self.gathering.add(self.gains.for_candidate(case), *outputs)
+        if self.chosen.explain and self.gains.for_candidate(case) is case:
+            self.question.add(case, *outputs)
         if self.rungs:
             self.ladder.climb(case, self.gains.for_candidate(case).gain, *outputs)
         limit = self._limit(case.category, tally)
         if limit is not None:
             tally.violations = (tally.violations or 0) + count_violations(*outputs, limit)
+
+    def ask(self, case: Case) -> tuple[Array, Array] | None:
+        """What both sides return for one more input, or None where one of them fails."""
+        first, second = self.reference.side.observe(case), self.candidate.side.observe(self.gains.for_candidate(case))
+        return (first.output, second.output) if isinstance(first, Ran) and isinstance(second, Ran) else None
 
     def _limit(self, category: str, tally: Tally) -> limits.Limit | None:
         """What is asked of each element of the category, where anything is."""
@@ -338,6 +348,13 @@ def _record(work: _Work, facts: Facts) -> AcceptanceRecord:
         environment=facts.environment,
         replay=facts.replay,
     )
+
+
+def _with_rounding(work: _Work, judged: AcceptanceRecord) -> AcceptanceRecord:
+    """With whether rounding explains what differs, unless the ladder of two declared sides has told all there is."""
+    told_already = not work.beliefs and work.chosen.ladder and not judged.outcome.startswith("accepted")
+    found = None if told_already or not work.chosen.explain else work.question.finding()
+    return judged if found is None else judged.model_copy(update={"findings": (*judged.findings, found)})
 
 
 def _both_ran(work: _Work) -> bool:
@@ -427,6 +444,7 @@ def _explained(work: _Work, papers: Papers) -> list[Finding]:
             words=party.side.declared,
             paper=paper,
             broken=paper.belief is not None and paper.belief.holds == "broken",
+            ask=work.ask if work.chosen.behaviours else None,
         )
         for name, party, paper in zip(SIDES, parties, papers, strict=True)
     )

@@ -31,6 +31,10 @@ SLACKS = (2.0**-21, 2.0**-17, 2.0**-11, 2.0**-7)
 """How far a row's divisor may be off, relative: a statistic in float32, a coarser one, one in float16, in bfloat16."""
 ALIKE = 2.0**-6
 """Two factors that are this close, relative, are taken for the same number."""
+MOST_LIMITS = 3
+"""How many different limits rows may speak for."""
+FEWEST = 4
+"""Elements of a row that have to agree on its factor."""
 STATED = 1 / 3
 """The share of the rows that say something about eps which must agree on one."""
 
@@ -45,13 +49,19 @@ class EpsFit:
     hi: float
     agreed: bool
 
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The number, and shorter decimals near it: rows are read under a spec that may not be the whole truth yet."""
+        near = (simplest_near(self.number.value, off) for off in (2.0**-12, 2.0**-9, 2.0**-6))
+        return tuple(dict.fromkeys((self.number.value, *near)))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Clues:
     """A spec, what it gives, and what the candidate gave instead.
 
     words: as declared; spec: the same, resolved. emulated: an output for each sample. eps_is_off: rows that see eps are
-    not met by it.
+    not met by it. rows_stand_alone: each row of the candidate is scaled by its own size.
     """
 
     words: Words
@@ -59,6 +69,7 @@ class Clues:
     samples: tuple[Sample, ...]
     emulated: tuple[Array, ...]
     eps_is_off: bool = True
+    rows_stand_alone: bool = True
 
     # --- values to enumerate -----------------------------------------------------------------------------------------
 
@@ -269,20 +280,36 @@ class Clues:
         """Limits of |x| that would explain why the largest elements of a row give less than the others say."""
         found = []
         for sample in self.samples:
-            if sample.case.width != self.spec.width:
-                continue
-            with np.errstate(all="ignore"):
-                x = np.abs(operand(self.spec, sample))
-                y = np.abs(sample.candidate.astype(np.float64) / self.factor(sample))
-            for row_x, row_y in zip(x, y, strict=True):
-                limit = _limit_of(row_x, row_y)
-                if limit is not None:
-                    found.append(limit)
-        numbers = [simplest(v * (1 - ALIKE), v * (1 + ALIKE)) for v in sorted(found)[:: max(len(found) // 4, 1)]]
-        fine = [simplest(v * (1 - 2.0**-10), v * (1 + 2.0**-10)) for v in sorted(found)[:: max(len(found) // 4, 1)]]
-        largest = max((float(np.abs(s.case.x.astype(np.float64)).max(initial=0.0)) for s in self.samples), default=0.0)
+            if sample.case.width == self.spec.width and self.spec.axes == (-1,):
+                found += self._limits_of(sample)
+        largest = max((_largest(sample.case.x) for sample in self.samples), default=0.0)
         usual = [fmt.max for fmt in FORMATS.values() if fmt.max < largest]
-        return list(dict.fromkeys([n.value for n in (*numbers, *fine) if n is not None] + usual))[:12]
+        if not found:
+            return usual
+        values, off = np.array(found), self._second_rounding
+        limits: list[float] = []
+        for _ in range(MOST_LIMITS):
+            point, _ = _best_supported(values * (1 - off), values * (1 + off))
+            limits += [*(simplest_near(point, wide) for wide in (ALIKE, 2 * off, off)), point]
+            values = values[np.abs(values / point - 1) > 2 * off]
+            if not len(values):
+                break
+        return list(dict.fromkeys(limits + usual))
+
+    @property
+    def _second_rounding(self) -> float:
+        """How far an output may be off after two roundings to its dtype, relative."""
+        return 2 * FORMATS[word_of(self.samples[0].candidate)].machine_epsilon + 2.0**-20
+
+    def _limits_of(self, sample: Sample) -> list[float]:
+        """What each row says of a limit, where it says anything."""
+        with np.errstate(all="ignore"):
+            x = sample.case.x.astype(np.float64)
+            added = sample.case.residual.astype(np.float64) if self.spec.residual == "add" else np.zeros_like(x)
+            y = sample.candidate.astype(np.float64) / self.factor(sample)
+        rows = zip(x, added, y, strict=True)
+        limits = (_limit_of(*row, centred=self.spec.center, off=self._second_rounding) for row in rows)
+        return [limit for limit in limits if limit is not None]
 
     def output_limits(self) -> list[float]:
         """The magnitude at which several outputs of the candidate stop, where the emulated ones go on."""
@@ -348,19 +375,46 @@ def _column_median(ratio: Array) -> Array:
     return np.where(finite.any(axis=0), found, np.nan)
 
 
-def _limit_of(x: Array, y: Array) -> float | None:
-    """The |x| beyond which |y| stops growing, in one row; None where it does not stop."""
-    largest = float(x.max(initial=0.0))
-    small = (x > 0) & (x < largest / 4) & (y > 0) & np.isfinite(y)
-    if small.sum() < 4 or not isfinite(largest):
+def simplest_near(value: float, off: float) -> float:
+    """The shortest decimal within `off`, relative, of `value`; `value` where there is none."""
+    number = simplest(value * (1 - off), value * (1 + off))
+    return value if number is None else number.value
+
+
+def _limit_of(x: Array, added: Array, y: Array, *, centred: bool, off: float) -> float | None:
+    """The limit of |x| beyond which y = a·(x + added) + b stops growing, in one row; None where it does not stop.
+
+    a, and b where the mean is subtracted, are those of the smaller elements, which have to agree on them. off: how far
+    y may be off, relative.
+    """
+    size = np.abs(x)
+    usable = np.flatnonzero(np.isfinite(x) & np.isfinite(y) & (y != 0))
+    if len(usable) < 2 * FEWEST:
         return None
-    factor = float(np.median(y[small] / x[small]))
-    top = x > largest / 2
-    reached = y[top & np.isfinite(y)]
-    if not len(reached) or factor <= 0:
+    small = usable[np.argsort(size[usable], kind="stable")[: max(len(usable) // 4, FEWEST)]]
+    base = x + added
+    with np.errstate(all="ignore"):
+        factor, constant = _line(base[small], y[small]) if centred else (float(np.median(y[small] / base[small])), 0.0)
+        apart = np.abs(base[small] * factor + constant - y[small])
+        reached = np.abs((y - constant) / factor - added)
+    if not isfinite(factor) or factor <= 0 or not apart.max() <= ALIKE * np.abs(y[small]).max():
         return None
-    limit = float(reached.max()) / factor
-    return limit if 0 < limit < 0.98 * largest else None
+    limit = float(reached[np.isfinite(reached)].max(initial=0.0))
+    beyond_small = limit > size[small].max() * (1 + 2 * off)  # otherwise these may have stopped as well
+    return limit if beyond_small and limit < _largest(x) * (1 - max(2 * off, 2.0**-9)) else None
+
+
+def _line(x: Array, y: Array) -> tuple[float, float]:
+    """The line of least squares through the points: its slope, and where it begins."""
+    middle = x.mean(), y.mean()
+    apart = x - middle[0]
+    slope = float((apart * (y - middle[1])).sum() / (apart * apart).sum())
+    return slope, float(middle[1] - slope * middle[0])
+
+
+def _largest(x: Array) -> float:
+    size = np.abs(x.astype(np.float64))
+    return float(size[~np.isnan(size)].max(initial=0.0))
 
 
 def spread(numbers: Sequence[float]) -> float:

@@ -1,36 +1,42 @@
-"""What the explainer looks at: a bounded choice of rows, with what both sides gave for them.
+"""What the explainer looks at: what both sides gave, in the order in which hypotheses are held against it.
 
-Rows of cases that share gain and bias are put together, so that a hypothesis costs a handful of emulator calls. Where a
-statistic crosses rows, only whole cases can be emulated; a few of them are kept for that.
+A bounded choice of rows comes first. Rows of cases that share gain and bias are put together, so that a hypothesis
+costs a handful of emulator calls. Every case as it was fed comes last: nothing is told that one of its rows
+contradicts. Where a statistic crosses rows, only whole cases can be emulated.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from rmsaudit.arrays import Array, bits, ordered, round_to, word_of
+from rmsaudit.arrays import Array, bits, dtype_of, ordered, round_to, word_of
 from rmsaudit.case import Case
-from rmsaudit.formats import coarser
+from rmsaudit.formats import FORMATS, coarser
 
 ROWS_OF = {"near-eps": 10, "exact-sum": 6, "edge": 6, "tiny": 5, "large": 5, "blocks": 3, "gains": 2, "mixed-scale": 3}
 """How many rows of a case are looked at in the end; OTHER_ROWS in every other category."""
 OTHER_ROWS = 2
-GUIDES = {"near-eps": 4, "exact-sum": 2, "zero": 0, "sign": 0, "scale": 0, "nonfinite": 0, "mixed-scale": 0}
+GUIDES = {"near-eps": 4, "exact-sum": 2, "zero": 0, "sign": 0, "scale": 0, "nonfinite": 0, "mixed-scale": 2}
 """How many rows of a case every hypothesis is run on, however wide they are; 1 elsewhere. The others come after."""
 GUIDING = 1 << 15
 """Elements that every hypothesis is run on where rows are narrow: then all rows that are looked at."""
 ALL_ROWS = 72  # what ROWS_OF and OTHER_ROWS come to over the whole battery
 LEFT_OUT = ("rows", "views", "repeat", "untouched")  # about behaviour, not about the formula
 WHOLE = ("ordinary", "blocks", "exact-sum")
+ALIKE, MOSTLY = 2.0**-4, 0.5
+"""Outputs that are this close, relative, are alike; two rows of which more than this share are alike, are as well."""
+MOST_OF_WHOLE = 1 << 16
+"""Elements of them that every hypothesis is run on, about."""
 MOST_WHOLE = 64  # rows of a case that is kept whole
 GUIDING_GAINS = ("near 0", "near 1", "lost beside 1")
 MOST_CASES = 3  # of one category at the battery's own width, besides gains and tail
 BEYOND = 40.0
 """The distance, in powers of two of an ulp, of an element that is finite on one side only."""
-ANOTHER_DTYPE = 8.0
+NOT_FINITE = 1 << 16
+ANOTHER_DTYPE = 1.0
 """What an output of another dtype counts on top of its distance in the coarser one."""
 
 
@@ -49,32 +55,80 @@ class Sample:
     def rows(self) -> int:
         return len(self.category)
 
+    def taken(self, rows: Array) -> "Sample":
+        """Some of its rows, by index."""
+        return Sample(
+            case=Case(
+                category=self.case.category, label=self.case.label, x=self.case.x[rows], gain=self.case.gain,
+                bias=self.case.bias, residual=self.case.residual[rows],
+            ),
+            reference=self.reference[rows],
+            candidate=self.candidate[rows],
+            category=tuple(self.category[row] for row in rows),
+            number=tuple(self.number[row] for row in rows),
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Everything that hypotheses are held against.
 
-    guide: what every hypothesis is run on; rest: what one must meet besides before it is told. whole: cases with every
-    row, for a statistic that crosses rows.
+    guide: rows that numbers are read from and hypotheses are run on; rest: what the shares that are told are of,
+    besides. cases: all that was fed, every row of it.
     """
 
     guide: tuple[Sample, ...]
     rest: tuple[Sample, ...] = ()
-    whole: tuple[Sample, ...] = ()
+    cases: tuple[Sample, ...] = ()
 
-    def seen_by(self, axes: tuple[int, ...]) -> tuple[Sample, ...]:
-        """The samples that a spec with these axes is run on."""
+    @cached_property
+    def whole(self) -> tuple[Sample, ...]:
+        """The cases that a statistic which crosses rows is looked for in: of wide ones, the first."""
+        named = [case for case in self.cases if case.case.category in WHOLE and case.rows <= MOST_WHOLE]
+        few = max(1, MOST_OF_WHOLE // max((case.candidate.size for case in named), default=1))
+        return tuple(named[:few])
+
+    def guides(self, axes: tuple[int, ...]) -> tuple[Sample, ...]:
+        """The samples that guide the search for a spec with these axes."""
         return self.guide if axes == (-1,) else self.whole
+
+    def told(self, axes: tuple[int, ...]) -> tuple[Sample, ...]:
+        """The samples that shares and distances are told of."""
+        return (*self.guide, *self.rest) if axes == (-1,) else self.whole
+
+    @cached_property
+    def rows_stand_alone(self) -> bool:
+        """True where a row that is another one times a power of two is given back as that one is.
+
+        Also where each row is normalised by itself, that may fail: at a clamp, or where squares overflow.
+        """
+        alike = [share for case in self.cases if case.case.category == "scale" for share in _alike(case)]
+        return max(alike, default=0.0) > MOSTLY
 
     def turned(self) -> "Evidence":
         """The same with the reference's outputs in the candidate's place: for a side held against its own belief."""
-        groups = self.guide, self.rest, self.whole
+        groups = self.guide, self.rest, self.cases
         return Evidence(*(tuple(_of_reference(sample) for sample in group) for group in groups))
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
         """Every category that is in it, in order of appearance."""
         return tuple(dict.fromkeys(name for sample in (*self.guide, *self.rest) for name in sample.category))
+
+
+def _alike(sample: Sample) -> list[float]:
+    """For rows that are multiples of one another: the largest share of outputs in which one of them is like that of the
+    largest, which every statistic that crosses rows is most like."""
+    with np.errstate(all="ignore"):
+        x, y = sample.case.x.astype(np.float64), sample.candidate.astype(np.float64)
+        pattern = x / x[:, :1]
+        starts = [row for row in range(len(x)) if row == 0 or not np.array_equal(pattern[row], pattern[row - 1])]
+        found = []
+        for rows in np.split(np.arange(len(x)), starts[1:]):
+            largest = rows[np.abs(x[rows, 0]).argmax()]
+            near = (np.abs(y[rows] - y[largest]) <= ALIKE * np.abs(y[largest])) & (y[largest] != 0)
+            found += sorted(near.mean(axis=-1)[rows != largest])[-1:]
+    return found
 
 
 def _of_reference(sample: Sample) -> Sample:
@@ -95,30 +149,29 @@ class Gathering:
     width: int
     parts: list[Sample] = field(default_factory=list)
     later: list[Sample] = field(default_factory=list)
-    whole: list[Sample] = field(default_factory=list)
-    cases: dict[str, int] = field(default_factory=dict)
+    cases: list[Sample] = field(default_factory=list)
 
     def add(self, case: Case, reference: Array, candidate: Array) -> None:
-        """Keeps some rows of a case. case: as the candidate was fed, so with its gains."""
+        """Keeps a case, and chooses rows of it. case: as the candidate was fed, so with its gains."""
         name = case.category
         if name in LEFT_OUT or reference.shape != candidate.shape:
             return
-        self.cases[name] = self.cases.get(name, 0) + 1
-        if name not in ("gains", "tail") and self.cases[name] > MOST_CASES:
+        whole = _whole(case, reference, candidate)
+        self.cases.append(whole)
+        of_its_kind = sum(each.case.category == name for each in self.cases)
+        if name not in ("gains", "tail") and of_its_kind > MOST_CASES:
             return
-        if name in WHOLE and len(case.x) <= MOST_WHOLE:
-            self.whole.append(_take(case, reference, candidate, np.arange(len(case.x)), whole=True))
         guiding, others = _choose(case, reference, candidate)
         if len(guiding) and self._guides(case):
-            self.parts.append(_take(case, reference, candidate, guiding))
+            self.parts.append(whole.taken(guiding))
         else:
             others = np.union1d(guiding, others).astype(int)
         if len(others):
-            self.later.append(_take(case, reference, candidate, others))
+            self.later.append(whole.taken(others))
 
     def evidence(self) -> Evidence:
         """What was gathered, with rows of the same gain and bias put together."""
-        return Evidence(_together(self.parts), _together(self.later), tuple(self.whole))
+        return Evidence(_together(self.parts), _together(self.later), tuple(self.cases))
 
     def _guides(self, case: Case) -> bool:
         own_width = case.width == self.width
@@ -127,7 +180,7 @@ class Gathering:
 
 def _choose(case: Case, reference: Array, candidate: Array) -> tuple[Array, Array]:
     """Rows for every hypothesis, and further ones; spread evenly over the case, and the one with most differences."""
-    differing = (steps(reference, candidate) != 0).sum(axis=-1)
+    differing = unlike(reference, candidate).sum(axis=-1)
     worst = [int(differing.argmax())] if differing.any() else []
     looked_at = _spread(len(reference), ROWS_OF.get(case.category, OTHER_ROWS))
     if ALL_ROWS * case.width <= GUIDING:
@@ -151,18 +204,16 @@ def _together(parts: list[Sample]) -> tuple[Sample, ...]:
     return tuple(map(_joined, groups.values()))
 
 
-def _take(case: Case, reference: Array, candidate: Array, rows: Array, *, whole: bool = False) -> Sample:
+def _whole(case: Case, reference: Array, candidate: Array) -> Sample:
+    rows = len(case.x)
     return Sample(
-        case=Case(
-            category=case.category, label=case.label, x=case.x[rows], gain=case.gain, bias=case.bias,
-            residual=case.residual[rows],
-        ),
-        reference=reference[rows],
-        candidate=candidate[rows],
-        category=(case.category,) * len(rows),
-        number=tuple(map(int, rows)),
-        whole=whole,
-    )  # fmt: skip
+        case=case,
+        reference=reference,
+        candidate=candidate,
+        category=(case.category,) * rows,
+        number=tuple(range(rows)),
+        whole=True,
+    )
 
 
 def _joined(parts: Sequence[Sample]) -> Sample:
@@ -181,6 +232,15 @@ def _joined(parts: Sequence[Sample]) -> Sample:
         category=tuple(name for part in parts for name in part.category),
         number=tuple(number for part in parts for number in part.number),
     )
+
+
+def unlike(first: Array, second: Array) -> Array:
+    """Where two outputs are not the same, quickly: of one dtype, by their bits."""
+    if first.dtype == second.dtype:
+        differing: Array = bits(first) != bits(second)
+        return differing
+    apart: Array = steps(first, second) != 0
+    return apart
 
 
 def steps(first: Array, second: Array) -> Array:
@@ -206,11 +266,41 @@ def steps(first: Array, second: Array) -> Array:
 
 def distance(found: Array, wanted: Array) -> Array:
     """How far `found` is from `wanted`, a number a row: the mean of log2(1 + ulp), BEYOND where only one is finite."""
+    if found.dtype != wanted.dtype:  # told in ulp of the finer one, so that a coarser one does not look nearer
+        precision = [FORMATS[word_of(each)].precision for each in (found, wanted)]
+        return _far(np.abs(steps(found, wanted))) + ANOTHER_DTYPE + max(precision) - min(precision)
     far: Array = np.zeros(len(found))
-    rows = np.arange(len(found))
-    if found.dtype == wanted.dtype:
-        rows = np.flatnonzero((bits(found) != bits(wanted)).any(axis=-1))
+    rows = np.flatnonzero((bits(found) != bits(wanted)).any(axis=-1))
     if len(rows):
-        apart = np.abs(steps(found[rows], wanted[rows]))
-        far[rows] = np.minimum(np.log2(1.0 + apart), BEYOND).mean(axis=-1)
-    return far if found.dtype == wanted.dtype else far + ANOTHER_DTYPE
+        half = FORMATS[word_of(found)].bits == 16
+        far[rows] = _far_in_half(found[rows], wanted[rows]) if half else _far(np.abs(steps(found[rows], wanted[rows])))
+    return far
+
+
+def _far(apart: Array) -> Array:
+    far: Array = np.minimum(np.log2(1.0 + apart), BEYOND).mean(axis=-1)
+    return far
+
+
+def _far_in_half(found: Array, wanted: Array) -> Array:
+    """As `_far`, of two arrays of one 16-bit dtype: by tables, where all of their values are finite."""
+    places, logarithms = _places(word_of(found)), _logarithms()
+    one, two = places[bits(found)], places[bits(wanted)]
+    if max(one.max(), two.max()) == NOT_FINITE:
+        return _far(np.abs(steps(found, wanted)))
+    far: Array = logarithms[np.abs(one - two)].mean(axis=-1)
+    return far
+
+
+@cache
+def _places(word: str) -> Array:
+    """The place of every pattern of a 16-bit dtype on the ordered line of its values; NOT_FINITE for what has none."""
+    values = np.arange(1 << 16, dtype=np.uint16).view(dtype_of(word))
+    return np.where(np.isfinite(values.astype(np.float32)), ordered(values), NOT_FINITE)
+
+
+@cache
+def _logarithms() -> Array:
+    """log2(1 + n) for every distance of two places."""
+    found: Array = np.log2(1.0 + np.arange(1 << 16))
+    return found

@@ -1,14 +1,15 @@
 """From explanations to findings: what each change means, how much of the difference it re-creates, what to do next."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rmsaudit import causes, patterns
 from rmsaudit.causes import GAIN_VALUES, Words
 from rmsaudit.evidence import Evidence
-from rmsaudit.explain import Alone, Effort, Explanation, Explanations, Starts, alone, explain
+from rmsaudit.explain import Alone, Effort, Explanation, Explanations, Starts, explain
 from rmsaudit.findings import percent, shown
+from rmsaudit.matching import met
 from rmsaudit.record import Finding, Pair, Scalar, SideName, SideRecord
 from rmsaudit.results import shortened
 from rmsaudit.semantics.resolve import resolve
@@ -25,16 +26,18 @@ FOLLOWS = {
 }
 """Variables that are told along with another one where both change."""
 MOST_PRESETS = 4
+ENOUGH = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observed:
-    """One side as the explainer needs it. broken: it was seen not to compute `words`."""
+    """One side as the explainer needs it. broken: it was seen not to compute `words`. ask: both sides once more."""
 
     name: SideName
     words: Words
     paper: SideRecord
     broken: bool
+    ask: patterns.Ask | None = None
 
 
 def findings(
@@ -66,28 +69,48 @@ def _of(
 ) -> list[Finding]:
     if explanations.nothing_to_explain:
         return []
-    best = explanations.found or explanations.partial
+    best = explanations.found or _worth_telling(explanations)
     if best is None:
-        return [_unexplained(side, evidence, None)]
-    told = list(_changes(best, explanations.base, reference, side, evidence, presets))
+        return [*_partial_statistic(reference, side, evidence), _unexplained(side, evidence, None)]
+    told = list(_changes(best, explanations, reference, side, presets))
     if explanations.found is None:
         told.append(_unexplained(side, evidence, best))
     return told
 
 
+def _worth_telling(explanations: Explanations) -> Explanation | None:
+    """The incomplete explanation without the changes that do little; None where it does little itself.
+
+    A change does enough where it re-creates half of what differs without it. The share alone says nothing: where most
+    of what differs is the order of the sum, a change that changes nothing has a large one.
+    """
+    best = explanations.partial
+    root = explanations.search.root
+    if best is None or root is None:
+        return None
+    by_order = met(root.held.by, explanations.search.evidence.told(root.spec.axes)).match().share
+    if not _does_enough(best.match.share, by_order):
+        return None
+    for change in grouped(best.changes).values():
+        others = {name: value for name, value in best.changes.items() if name not in change}
+        without = explanations.alone(others).match
+        if others and not _does_enough(best.match.share, without.share):
+            best = replace(best, changes=others, words={**explanations.base, **others}, match=without, same=())
+    return best
+
+
+def _does_enough(with_it: float, without: float) -> bool:
+    return with_it - without >= ENOUGH * (1 - without)
+
+
 def _changes(
-    best: Explanation,
-    base: Words,
-    reference: Observed,
-    side: Observed,
-    evidence: Evidence,
-    presets: Callable[[], Starts],
+    best: Explanation, explanations: Explanations, reference: Observed, side: Observed, presets: Callable[[], Starts]
 ) -> Iterator[Finding]:
     """A finding for each cause that the explanation changes."""
     groups = grouped(best.changes)
     for variable, change in groups.items():
-        by_itself = alone(base, evidence, change)
-        yield _finding(variable, change, best, base, reference, side, by_itself, len(groups), presets)
+        by_itself = explanations.alone(change)
+        yield _finding(variable, change, best, explanations.base, reference, side, by_itself, len(groups), presets)
 
 
 def grouped(changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -197,6 +220,27 @@ def _followed(change: Words, presets: Callable[[], Starts]) -> Iterator[str]:
         yield f"Presets that do the same: {', '.join(names[:MOST_PRESETS])}{more}."
 
 
+def _partial_statistic(reference: Observed, side: Observed, evidence: Evidence) -> Iterator[Finding]:
+    """Where the count of elements that enter the statistic differs from width to width, no one spec says it."""
+    found = patterns.heads(evidence)
+    if not found:
+        return
+    cause = causes.describe("partial-statistic")
+    told = "; ".join(f"at width {width} of its first {head.first}, over {head.over}" for width, head in found.items())
+    yield Finding(
+        cause=cause.name,
+        variable="statistic_width",
+        claim=f"Only the first elements of a row enter the statistic of the {side.name}.",
+        evidence=f"The factor that each row is off by is that of a mean square {told}. No one spec re-creates it.",
+        explains=0.0,
+        seen_in=evidence.categories,
+        declared_at=Pair(
+            reference=_source(reference, "statistic_width"), candidate=f"{side.paper.name}: seen in its outputs"
+        ),
+        next_step=cause.next_step,
+    )
+
+
 def _unexplained(side: Observed, evidence: Evidence, partial: Explanation | None) -> Finding:
     """What is known where nothing, or not everything, is explained."""
     cause = causes.describe("unexplained")
@@ -207,7 +251,7 @@ def _unexplained(side: Observed, evidence: Evidence, partial: Explanation | None
             f"{what} {side.name} computes is unexplained: no known change of variables re-creates it"
             f"{' in ' + ', '.join(partial.match.left_in) if partial else ''}."
         ),
-        evidence=" ".join(patterns.describe(evidence)),
+        evidence=" ".join(patterns.describe(evidence, side.ask)),
         explains=0.0,
         seen_in=partial.match.left_in if partial else evidence.categories,
         declared_at=Pair(**{side.name: side.paper.name}),

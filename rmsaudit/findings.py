@@ -160,9 +160,9 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def of_the_side(side: SideName, paper: SideRecord) -> list[Finding]:
-    """What is to be said of one side by itself, whatever the other side does."""
+    """What is to be said of one side by itself, whatever the other side does: what is seen directly comes first."""
     broken = _broken_belief(side, paper)
-    return [*([broken] if broken else []), *_other_than_stated(side, paper), *_broken_behaviours(side, paper)]
+    return [*_broken_behaviours(side, paper), *_other_than_stated(side, paper), *([broken] if broken else [])]
 
 
 def _broken_belief(side: SideName, paper: SideRecord) -> Finding | None:

@@ -69,7 +69,8 @@ def test_a_hidden_difference_is_a_finding_also_when_the_gate_passes():
     loose = Judgement(policy=Policy(rules=(Sum(rule="sum", atol=10.0, rtol=1.0),)), digest="d")
     record = audit(party(**LLAMA), party(**{**LLAMA, "eps": 1e-6}), judgement=loose)
     assert record.outcome == "accepted"
-    assert [finding.cause for finding in record.findings] == ["eps-value"]
+    assert [finding.cause for finding in record.findings] == ["eps-value", "rounding"]
+    assert record.findings[-1].claim == "Rounding cannot explain what differs."
 
 
 def test_without_a_policy_nothing_is_judged():

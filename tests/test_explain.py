@@ -10,12 +10,19 @@ import pytest
 from rmsaudit.arrays import round_to
 from rmsaudit.emulator import emulate
 from rmsaudit.evidence import Evidence, Gathering
-from rmsaudit.explain import Effort, alone, explain, rank
+from rmsaudit.explain import Effort, explain, rank
 from rmsaudit.semantics.resolve import fitted, resolve
 
-_SPEC = spec_from_file_location("composites", Path(__file__).with_name("composites.py"))
-composites = sys.modules["composites"] = module_from_spec(_SPEC)
-_SPEC.loader.exec_module(composites)
+
+def _script(name):
+    spec = spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+composites = _script("composites")
+rewrites = _script("rewrites")
 DEFAULTS, evidence, fed, presets, recovered = (
     getattr(composites, name) for name in ("DEFAULTS", "evidence", "fed", "presets", "recovered")
 )
@@ -23,6 +30,7 @@ DEFAULTS, evidence, fed, presets, recovered = (
 LLAMA = {**DEFAULTS, "width": 128, "input_dtype": "bfloat16", "eps": 1e-5, "cast_point": "before_gain"}
 SINGLE = {**DEFAULTS, "width": 128, "eps": 1e-5}
 QUICK = Effort(elements=10_000_000)
+AUDITED = Effort(elements=20_000_000)  # the least that an audit spends
 
 
 def black_box(words, box) -> Evidence:
@@ -66,6 +74,9 @@ def rms_norm(x, gain, *, eps=1e-5, total=None, root=np.sqrt, half="bfloat16"):
         {"statistic": "sum_square"},
         {"post_scale": 0.0625},
         {"compute_dtype": "float16"},
+        {"square_dtype": "float16"},
+        {"mean_dtype": "bfloat16"},
+        {"input_clamp": 100.0},
         {"inverse_dtype": "bfloat16"},
         {"prescale": "max_abs"},
         {"output_clamp": 2.5},
@@ -80,6 +91,37 @@ def test_a_change_is_recovered_exactly_with_its_number(change):
     assert found is not None
     assert found.match.word == "bit-equal"
     assert dict(found.changes) == change or change in found.same
+
+
+@pytest.mark.parametrize("width", [128, 2048])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"eps": 1e-6, "cast_point": "after_gain"},
+        {"center": True, "gain_offset": 1.0},
+        {"center": True, "input_clamp": 1000.0},
+        {"prescale": "max_abs", "eps": 4e-4},
+        {"statistic_width": 127, "input_clamp": 1000.0},
+        {"axes": (-2,), "inverse_dtype": "float16"},
+        {"post_scale": 0.5, "output_clamp": 2.0},
+    ],
+    ids=lambda changes: "-".join(map(str, changes)) if isinstance(changes, dict) else str(changes),
+)
+def test_two_changes_that_hide_each_other_are_recovered(width, changes):
+    words = {**LLAMA, "width": width}
+    found = explain(words, evidence(words, {**words, **changes}), effort=AUDITED).found
+    assert found is not None
+    assert found.match.word == "bit-equal"
+    told = [dict(found.changes), *map(dict, found.same)]
+    assert changes in told
+
+
+def test_a_change_that_one_row_of_the_battery_shows_is_not_overlooked():
+    half = {**LLAMA, "input_dtype": "float16", "gain_dtype": "float16"}
+    clamped = {**half, "input_clamp": 65504.0}  # only infinite inputs become finite
+    found = explain(half, evidence(half, clamped), effort=QUICK).found
+    assert found is not None
+    assert {"input_clamp": 65504.0} in [dict(found.changes), *map(dict, found.same)]
 
 
 def test_a_change_that_these_inputs_cannot_show_is_not_claimed():
@@ -102,10 +144,11 @@ def test_the_word_for_a_difference_of_order_is_rounding_and_no_cause_is_named():
 def test_alone_says_how_much_one_of_two_changes_does():
     both = {"eps": 1e-3, "cast_point": "after_gain"}
     seen = evidence(LLAMA, {**LLAMA, **both})
-    shares = [alone(LLAMA, seen, {name: value}).match.share for name, value in both.items()]
+    found = explain(LLAMA, seen, effort=QUICK)
+    shares = [found.alone({name: value}).match.share for name, value in both.items()]
     assert all(0.05 < share < 0.95 for share in shares)
-    assert alone(LLAMA, seen, both).match.share == 1.0
-    assert "near-eps" in alone(LLAMA, seen, {"eps": 1e-3}).seen_in[:3]
+    assert found.alone(both).match.share == 1.0
+    assert "near-eps" in found.alone({"eps": 1e-3}).seen_in[:3]
 
 
 def test_gains_that_are_applied_twice_are_told():
@@ -170,7 +213,7 @@ def in_float64(squares):
     return squares.astype(np.float64).sum(axis=-1, keepdims=True).astype(np.float32)
 
 
-def rewrites():
+def reductions():
     yield from (in_chunks(size) for size in (3, 5, 8, 16, 24, 31, 64, 100))
     yield from (shuffled(seed) for seed in range(22))
     yield in_float64
@@ -180,11 +223,47 @@ def rewrites():
 def test_equivalent_rewrites_give_no_cause(half):
     words = LLAMA if half == "bfloat16" else SINGLE
     told = []
-    for total in rewrites():
+    for total in reductions():
         found = explain(words, black_box(words, lambda x, gain, t=total: rms_norm(x, gain, total=t, half=half)))
         if not found.nothing_to_explain:
             told.append((found.found and found.found.changes, found.unchanged))
     assert not told
+
+
+REWRITES = 12  # `python tests/rewrites.py 500` is the long way
+
+
+def test_presets_with_another_reduction_give_no_cause_but_the_reduction():
+    named = {}
+    for number in range(REWRITES):
+        rewrite = rewrites.draw(f"quick/{number}")
+        found = explain(rewrite.words, rewrites.evidence(rewrite), starts=presets, effort=QUICK)
+        if rewrites.false_causes(found) or not (found.nothing_to_explain or found.found):
+            named[rewrite.label] = rewrites.false_causes(found)
+    assert not named
+
+
+def test_what_is_written_out_is_the_preset_bit_for_bit_under_the_same_reduction():
+    def total(squares):  # the first half plus the second half, again and again, as the presets declare it
+        while (size := squares.shape[-1]) > 1:
+            half = size // 2
+            added = squares[:, :half] + squares[:, half : 2 * half]
+            squares = added if size == 2 * half else np.concatenate([added, squares[:, -1:]], axis=-1)
+        return squares
+
+    compared = 0
+    for known in presets().values():
+        spec = resolve({**DEFAULTS, **known, "width": 96, "input_dtype": "bfloat16", "gain_dtype": "bfloat16"})
+        if not rewrites.is_written_out(spec) or spec.accumulate_order != "pairwise":
+            continue
+        compared += 1
+        for case in (case for case in fed(spec, spec, rows=2) if case.width == spec.width):
+            with np.errstate(all="ignore"):
+                one = rewrites.norm(spec, case.x, case.gain, total=total)
+            two = emulate(spec, case)
+            assert one.dtype == two.dtype
+            assert np.array_equal(one.astype(np.float64), two.astype(np.float64), equal_nan=True)
+    assert compared > 20
 
 
 # --- decoys: nothing is claimed that is not true ---------------------------------------------------------------------

@@ -29,6 +29,7 @@ HOME = Path(__file__).parents[1] / "fixtures" / "field"
 NAMES = sorted(folder.name for folder in HOME.iterdir() if (folder / "expected.yaml").exists())
 CATEGORY_AT_LEAST, CAUSE_AT_LEAST = 0.95, 0.90
 FIRST = 3  # findings that a person reads; the cause has to be one of them
+ABSTAINS = "unexplained"
 RIGHTS = ("verdict_right", "category_right", "cause_right")
 
 
@@ -56,11 +57,14 @@ class Outcome:
     @property
     def cause_right(self) -> bool:
         """True where the cause, or one of those that mean the same here, is among the first findings; and where there
-        is nothing to be found and nothing was."""
+        is nothing to be found and nothing was. Who abstains may name no cause beside."""
         cause, about = self.wanted["cause"], self.wanted["variable"]
         if cause is None:
             return not self.findings
         accepted = cause if isinstance(cause, list) else [cause]
+        named = {found for found, _ in self.findings if found in causes.names()}
+        if ABSTAINS in accepted and not named <= set(accepted):
+            return False
         return any(found in accepted and about in (None, variable) for found, variable in self.findings[:FIRST])
 
 
@@ -228,4 +232,5 @@ def test_other_numbers_have_the_same_cause(
 
 @pytest.mark.parametrize("words", [{"width": 33}, {"width": 64, "input_dtype": "bfloat16", "eps": 1e-12}])
 def test_a_side_that_runs_what_it_declares_has_no_cause(words: dict[str, Any]) -> None:
-    assert not compared(words, {"accumulate_order": "lanes:8"}, "ordinary", "near-eps").findings
+    found = compared(words, {"accumulate_order": "lanes:8"}, "ordinary", "near-eps").findings
+    assert [finding.claim for finding in found] in ([], ["Rounding can explain what differs."])

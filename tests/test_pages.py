@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rmsaudit import behaviours, causes, pages
+from rmsaudit import behaviours, causes, pages, rounding
 from rmsaudit.semantics import variables
 
 FILES = sorted(path.stem for path in Path(pages.__file__).parent.glob("*.md"))
@@ -21,7 +21,7 @@ def test_every_cause_has_a_page_that_begins_with_its_sentence() -> None:
 def test_what_findings_name_is_known() -> None:
     named = {causes.of_variable(variable) for variable in (*variables(), causes.GAIN_VALUES)}
     named |= {behaviours.describe(name).cause for name in behaviours.names()}
-    named |= {"belief-broken", "declared-otherwise"}
+    named |= {"belief-broken", "declared-otherwise", rounding.CAUSE}
     assert named - {"width"} <= set(pages.names())  # sides of two widths are refused
 
 

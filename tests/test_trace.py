@@ -87,6 +87,18 @@ def test_a_dtype_alone_is_no_departure() -> None:
     assert squares.candidate.dtype == "float64"
 
 
+@pytest.mark.parametrize(
+    ("variable", "step", "rounded"), [("square_dtype", "squares", 66048.0), ("mean_dtype", "mean square", 33024.0)]
+)
+def test_a_square_and_a_mean_in_bfloat16_show_where_they_are_rounded(variable: str, step: str, rounded: float) -> None:
+    """257² = 66049 lies between 66048 and 66560, its mean with 1² between 33024 and 33280; both have 8 bits there."""
+    found = traced(side(**{variable: "bfloat16"}), x=((257, 1), (0, 0)), column=0)
+    assert [each.name for each in found.steps if each.departs] == [step]
+    departing = next(each for each in found.steps if each.departs)
+    assert departing.candidate is not None
+    assert (departing.candidate.value, departing.candidate.dtype) == (rounded, "bfloat16")
+
+
 def test_what_is_not_in_the_statistic_counts_nothing() -> None:
     found = traced(side(statistic_width=1))
     assert by_name(found, "candidate")["squares"] == 0.0

@@ -12,10 +12,10 @@ import numpy as np
 from rmsaudit.arrays import Array
 from rmsaudit.behaviours._asking import Inputs, Observed, answered, apart, broken, case_of, kept, not_observable, only
 from rmsaudit.case import Case
-from rmsaudit.loaders import Side
+from rmsaudit.loaders import Failed, Side, only_rows
 
 CAUSE = "row-dependence"
-CLAIM = "gives a row other bits when other rows stand beside it"
+CLAIM = "gives a row other bits, or none, when other rows stand beside it"
 NEXT_STEP = "Fix the block size and the order of the sum, or the same token gets another answer under another load."
 COUNTS = (255, 256, 257)
 SPIKE = 16  # at most 64 then, whose square float16 still holds
@@ -26,8 +26,17 @@ def look(side: Side, inputs: Inputs) -> Observed:
     if inputs.spec.axes != (-1,):
         return not_observable(f"the statistic is declared over axes {list(inputs.spec.axes)}: rows share it")
     case = _case(inputs)
-    among = {count: _output(side, only(case, slice(count))) for count in COUNTS}
-    alone = {row: _output(side, only(case, slice(row, row + 1))) for row in (0, COUNTS[-1] - 1)}
+    if fixed := only_rows(side):
+        return not_observable(fixed)
+    calls = {f"{count} rows": side.observe(only(case, slice(count))) for count in COUNTS}
+    calls |= {f"row {row} alone": side.observe(only(case, slice(row, row + 1))) for row in (0, COUNTS[-1] - 1)}
+    failed = {what: seen for what, seen in calls.items() if isinstance(seen, Failed)}
+    if 0 < len(failed) < len(calls):
+        given = ", ".join(what for what in calls if what not in failed)
+        return broken(f"fails for {', '.join(failed)} ({next(iter(failed.values())).says}) and answers for {given}")
+    outputs = [answered(seen).output for seen in calls.values()]
+    among = dict(zip(COUNTS, outputs, strict=False))
+    alone = dict(zip((0, COUNTS[-1] - 1), outputs[len(COUNTS) :], strict=True))
     found = [f"{what}: {told}" for what, one, other in _pairs(among, alone) if (told := apart(one, other))]
     if found:
         more = f" ({len(found) - 1} more comparisons differ)" if len(found) > 1 else ""
@@ -57,7 +66,3 @@ def _case(inputs: Inputs) -> Case:
 
 def _counts() -> str:
     return f"{', '.join(map(str, COUNTS[:-1]))} and {COUNTS[-1]} rows"
-
-
-def _output(side: Side, case: Case) -> Array:
-    return answered(side.observe(case)).output

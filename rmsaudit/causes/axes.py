@@ -20,7 +20,7 @@ NEXT_STEP = "Check which axis holds the channels where the norm is called, on ea
 
 
 def propose(clues: "Clues") -> Iterator[Words]:
-    """Rows, columns, everything."""
-    for axes in ((-1,), (-2,), (-2, -1)):
+    """Rows, or columns and everything, whichever the sizes of the candidate's rows speak for."""
+    for axes in ((-1,),) if clues.rows_stand_alone else ((-2,), (-2, -1)):
         if axes != clues.spec.axes:
             yield {"axes": axes}

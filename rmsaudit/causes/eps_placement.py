@@ -32,6 +32,6 @@ def propose(clues: "Clues") -> Iterator[Words]:
         yield {"eps_placement": placement}
     for fit in clues.eps_fits:
         if fit.placement != clues.spec.eps_placement:
-            yield {"eps_placement": fit.placement, "eps": fit.number.value}
+            yield from ({"eps_placement": fit.placement, "eps": value} for value in fit.values)
             if fit.number.dtype is not None:
                 yield {"eps_placement": fit.placement, "eps": fit.number.value, "eps_dtype": fit.number.dtype}

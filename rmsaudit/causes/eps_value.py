@@ -33,7 +33,7 @@ def propose(clues: "Clues") -> Iterator[Words]:
 
     for fit in clues.eps_fits:
         if fit.placement == clues.spec.eps_placement:
-            yield {"eps": fit.number.value}
+            yield from ({"eps": value} for value in fit.values)
             if fit.number.dtype is not None:
                 yield {"eps": fit.number.value, "eps_dtype": fit.number.dtype}
             if fit.number.story is None and (fit.number.digits > 4 or fit.hi > fit.lo * COARSE):

@@ -151,6 +151,13 @@ def raises(x, gain, eps):
     raise RuntimeError("no device")
 
 
+def dies_on_a_row_alone(x, gain, eps):
+    """A launch configuration that one row does not fit."""
+    if len(x) == 1:
+        os.abort()
+    return honest(x, gain, eps)
+
+
 def raises_on_many_rows(x, gain, eps):
     if len(x) > 255:
         raise RuntimeError("too many rows")

@@ -27,6 +27,7 @@ schema: rmsaudit/tolerance/1
 rules:
   - {rule: ulp, max_ulp: 100, reason: this test is about what no tolerance looks at}
 """
+WITHIN = "Rounding can explain what differs."  # the only finding of a side that keeps everything
 
 
 @pytest.fixture
@@ -71,12 +72,12 @@ def test_either_side_is_told_and_the_outcome_stays_the_gates(folder, capsys):
 def test_the_honest_side_has_no_finding_and_a_declared_one_is_not_asked(folder):
     code, record = compare("declared", "honest")
     assert code == 0
-    assert not record.findings
+    assert {finding.claim for finding in record.findings} <= {WITHIN}
     assert record.reference.behaviours == {}
     assert tuple(record.candidate.behaviours) == behaviours.names()
 
 
 def test_it_can_be_left_out(folder):
     _, record = compare("declared", "sums_in_blocks_by_load", "--no-behaviours")
-    assert not record.findings
+    assert {finding.claim for finding in record.findings} <= {WITHIN}
     assert record.candidate.behaviours == {}

@@ -88,6 +88,20 @@ def test_a_float32_row_of_3e38_is_lost_on_both_sides_and_the_summary_says_so(com
     assert "both sides are far from the exact result in edge" in record["summary"]
 
 
+def test_a_level_of_optimisation_is_a_difference_of_its_own(compare: Compare, tmp_path: Path) -> None:
+    text = (FOLDER / "onnxruntime-rms-normalization.yaml").read_text("utf-8").replace("model: ", f"model: {FOLDER}/")
+    levels = ("none", "all")
+    for level in levels:
+        (tmp_path / f"{level}.yaml").write_text(text.replace("onnx:\n", f"onnx:\n  optimization: {level}\n"))
+    words = ("--category", "exact-sum", *QUICK)
+    _, record = compare(tmp_path / "none.yaml", tmp_path / "all.yaml", *words)
+    assert set(record["differing"]) == {"optimization"}
+    found = record["differing"]["optimization"]
+    assert (found["reference"], found["candidate"]) == levels
+    _, same = compare(tmp_path / "all.yaml", tmp_path / "all.yaml", *words)
+    assert same["differing"] == {}
+
+
 # --- graphs that fix a size ------------------------------------------------------------------------------------------
 
 
@@ -133,6 +147,18 @@ def test_a_graph_that_takes_so_many_rows_says_how_to_feed_it(
     failures = record["results"]["ordinary"]["failures"]
     assert bool(failures) == (code == 3)
     assert all("use --rows 4" in failure for failure in failures)
+
+
+@pytest.mark.parametrize(("shape", "verdict"), [([16, 64], "not_observable"), (["rows", 64], "kept")])
+def test_a_graph_of_so_many_rows_is_not_blamed_for_refusing_others(
+    compare: Compare, tmp_path: Path, shape: list[int | str], verdict: str
+) -> None:
+    graph = fixed(tmp_path, shape)
+    _, record = compare(graph, graph, "--category", "ordinary", "--no-ladder")
+    rows = record["candidate"]["behaviours"]["rows"]
+    assert rows["verdict"] == verdict
+    if verdict == "not_observable":
+        assert rows["says"] == "the graph takes tensor 'x' in shape [16, 64] only"
 
 
 # --- files that cannot be used ---------------------------------------------------------------------------------------

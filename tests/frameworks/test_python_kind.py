@@ -140,6 +140,34 @@ def test_every_bit_pattern_comes_back_in_every_layout(word: str, echo: PythonSid
     np.testing.assert_array_equal(bits(spread), np.broadcast_to(bits(x)[:1], x.shape))
 
 
+MLX_HAS = ("float64", "float32", "float16", "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "word"), [*(("jax", word) for word in FORMATS), *(("mlx", word) for word in MLX_HAS)]
+)
+def test_every_bit_pattern_comes_back_from_other_frameworks(
+    arrays: str, word: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    (home / "plain.py").write_text("def same(x):\n    return x\n")
+    size = FORMATS[word].bits
+    patterns = np.random.default_rng(6).integers(0, 1 << size, 1 << 14, dtype=bits_of(word))
+    x = patterns.view(dtype_of(word)).reshape(-1, 32)
+    with a_side(home, function="plain.py:same", arrays=arrays) as side:
+        got = returned(side, word, case=replace(CASE, x=x))
+    assert got.output.dtype == x.dtype
+    np.testing.assert_array_equal(bits(got.output), bits(x))
+
+
+@pytest.mark.parametrize("word", sorted(set(FORMATS) - set(MLX_HAS)))
+def test_a_dtype_that_mlx_does_not_have_is_told(word: str, home: Path) -> None:
+    (home / "plain.py").write_text("def same(x):\n    return x\n")
+    with a_side(home, function="plain.py:same", arrays="mlx") as side:
+        side.spec = replace(side.spec, input_dtype=word)
+        assert f"takes {word}, which MLX does not have" in says(side)
+
+
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")  # torch's, about another kernel for mixed dtypes
 @pytest.mark.parametrize("target", ["kernels.py:norm", "torch.nn.functional:rms_norm"])
 def test_functional_rms_norm(target: str, home: Path) -> None:
