@@ -58,6 +58,10 @@ class InputProblem(RmsauditError):
         self.problems = tuple(sorted(problems, key=lambda p: (p.path, p.line or 0, p.column or 0)))
         super().__init__("\n".join(map(str, self.problems)))
 
+    def __reduce__(self) -> tuple[type["InputProblem"], tuple[tuple[Problem, ...]]]:
+        """As it was made, so that it comes whole out of a worker process."""
+        return type(self), (self.problems,)
+
 
 class CouldNotRun(RmsauditError):
     """A side that cannot be loaded or run at all."""

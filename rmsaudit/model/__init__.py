@@ -5,5 +5,6 @@ relation.py  what the candidate's gains are of the reference's, other sites incl
 names.py     many module paths in few words
 weighing.py  real rows: how far both sides are apart on them, and how much a difference of eps weighs
 work.py      one portion of the work, which any executor can run
+executing.py pieces of work through any executor, in order; what is lost with a worker is done again
 audit.py     the whole: sites in, one record out
 """
