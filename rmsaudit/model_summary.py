@@ -21,12 +21,21 @@ def rows_judged_again(record: ModelRecord) -> tuple[SiteRow, ...]:
     return tuple(row if row.verdict == "unpaired" else row.model_copy(update=again) for row in record.sites)
 
 
-def scope_of(sites: int, categories: int) -> str:
-    """What a record of a model does and does not show."""
+def scope_of(sites: int, run: int, categories: int) -> str:
+    """What a record of a model does and does not show. run: how many of the sites were."""
+    inputs = f"{categories} categor{'y' if categories == 1 else 'ies'} of inputs"
+    if run == sites:
+        counterparts = "its counterpart" if sites == 1 else "their counterparts"
+        what = f"{_norms(sites)}, run beside {counterparts} in {inputs}, computed"
+    else:
+        what = (
+            f"{_norms(sites)}, of which {run} {'was' if run == 1 else 'were'} run in {inputs}; at the others both sides"
+            " are one function, or the same two as at one that was run. All are computed"
+        )
     return (
-        f"{sites} norms, each beside its counterpart in {categories} categories of inputs, computed as the architecture"
-        " declares them: what the runtimes themselves do with these settings was not run. The categories do not exhaust"
-        " the inputs, and local errors of norms say nothing about the quality of the model."
+        f"{what} as the architecture declares them: what the runtimes themselves do with these settings was not run."
+        " The categories do not exhaust the inputs, and local errors of norms say nothing about the quality of the"
+        " model."
     )
 
 
@@ -40,14 +49,30 @@ def _verdict(record: ModelRecord) -> str:
         case "not_judged":
             return f"No tolerance was given, so nothing was judged. {_differ(off, total)}"
         case "accepted":
-            return f"All {_norms(total)} are within the tolerance. {_differ(off, total)}"
+            within = "The norm is" if total == 1 else f"All {_norms(total)} are"
+            return f"{within} within the tolerance. {_differ(off, total)}"
+    return " ".join(part for part in (_rejected(record, paired) or _differ(off, total), _suspect(record)) if part)
+
+
+def _rejected(record: ModelRecord, paired: list[SiteRow]) -> str:
+    """How many sites are rejected, and why; after another judgement, how many categories. Empty where none is."""
     rejected = [row for row in paired if row.verdict == "rejected"]
-    if not rejected:
-        return _differ(off, total)
-    worst = max(rejected, key=_how_far)
-    count = sum(row.count for row in rejected)
-    where = f", most of all {worst.worst.site} in {worst.because}" if worst.worst else ""
-    return f"{count} of {_norms(total)} {'is' if count == 1 else 'are'} rejected{where}."
+    if rejected:
+        worst = max(rejected, key=_how_far)
+        count, total = (sum(row.count for row in rows) for rows in (rejected, paired))
+        where = f", most of all {worst.worst.site} in" if worst.worst else ", in"
+        return f"{count} of {_norms(total)} {'is' if count == 1 else 'are'} rejected{where} {worst.because}."
+    because = [f"{name}: {result.because}" for name, result in record.results.items() if result.verdict == "rejected"]
+    if not because:
+        return ""
+    of_all = f"{len(because)} of {len(record.results)} categor{'y' if len(record.results) == 1 else 'ies'}"
+    return f"{of_all} {'is' if len(because) == 1 else 'are'} rejected, first of all {because[0]}."
+
+
+def _suspect(record: ModelRecord) -> str:
+    if record.outcome != "reference_suspect":
+        return ""
+    return "Wherever it is rejected, the reference is farther from the exact result than the candidate."
 
 
 def _norms(count: int) -> str:
@@ -80,5 +105,9 @@ def _broken(record: ModelRecord) -> str:
 
 
 def _causes(record: ModelRecord) -> str:
-    said = [f"{found.cause}, {found.count} of {found.of} sites" for found in record.findings if found.variable]
+    said = [
+        f"{found.cause}, {found.count} of {found.of} site{'s' * (found.of != 1)}"
+        for found in record.findings
+        if found.variable
+    ]
     return f"In detail: {'; '.join(dict.fromkeys(said))}." if said else ""

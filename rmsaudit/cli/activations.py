@@ -105,20 +105,28 @@ def _read(path: Path, eps_from: str | None, eps: float | None, dtype: str) -> _R
     spec_of, source = _specs(eps_from, eps, dtype)
     sites, passed_over = {}, []
     for name, place in tensors.items():
-        found = _site_of(place, spec_of, source)
+        found = _site_of(place, spec_of, source, eps_from or "--eps")
         if isinstance(found, _Site):
             sites[name] = found
         else:
             passed_over.append(f"{printable(name)} {found}")
     if not sites:
-        says = f"holds no rows of a norm: {'; '.join(passed_over[:3]) or 'it is empty'}"
+        more = f"; and {len(passed_over) - MOST_TOLD} more" if len(passed_over) > MOST_TOLD else ""
+        says = f"holds no rows of a norm: {'; '.join(passed_over[:MOST_TOLD]) or 'it is empty'}{more}"
         raise InputProblem([Problem(path=str(path), says=says, kind="no-rows")])
     return _Read(path, sites, source, passed_over)
 
 
-def _site_of(place: "TensorPlace", spec_of: "Callable[[TensorPlace], NormSpec | None]", source: str) -> _Site | str:
-    """The norm that a tensor's rows enter, or why there is none."""
+def _site_of(
+    place: "TensorPlace", spec_of: "Callable[[TensorPlace], NormSpec | None]", source: str, given: str
+) -> _Site | str:
+    """The norm that a tensor's rows enter, or why there is none. given: the path or flag that eps is from.
+
+    Raises InputProblem where it cannot be computed.
+    """
     from rmsaudit.activations.rows import why_no_rows
+    from rmsaudit.documents.problems import printable
+    from rmsaudit.errors import InputProblem, Problem
 
     if "/" in place.name:
         return "is no input of a norm; see `rmsaudit placement`"
@@ -128,7 +136,8 @@ def _site_of(place: "TensorPlace", spec_of: "Callable[[TensorPlace], NormSpec | 
     try:
         spec = spec_of(place)
     except ValueError as problem:  # values that cannot hold together
-        return f"enters a norm that cannot be computed: {problem}"
+        says = f"{printable(place.name)} enters a norm that cannot be computed: {problem}"
+        raise InputProblem([Problem(path=given, says=says, kind="cannot-resolve")]) from None
     if spec is None:
         return f"is the name of no norm in {source}"
     return why_no_rows(place, spec.width) or _Site(place, spec)
@@ -209,7 +218,8 @@ def _survey(read: _Read, other_eps: float | None, max_loss: Any) -> "dict[str, S
                 rows = blocks(place, spec.width)
                 found[name] = survey(rows, spec, other, max_loss=max_loss, notify=advance)
             except ValueError as problem:
-                raise InputProblem([Problem(path=name, says=str(problem), kind="no-law")]) from None
+                says = f"{printable(name)}: {problem}"
+                raise InputProblem([Problem(path=str(read.path), says=says, kind="no-law")]) from None
     return found
 
 
@@ -291,7 +301,9 @@ _WIDTHS = (9, 13, *(8 for _ in _COLUMNS), 13)
 
 
 def _row(name: str, cells: list[str], picture: str) -> str:
-    return f"{name}{''.join(cell.rjust(size) for cell, size in zip(cells, _WIDTHS, strict=True))}  {picture}".rstrip()
+    """A line of the table; a cell that is too long moves the others, and does not touch them."""
+    aligned = (f" {cell}".rjust(size) for cell, size in zip(cells, _WIDTHS, strict=True))
+    return f"{name}{''.join(aligned)}  {picture}".rstrip()
 
 
 def _grouped(found: "dict[str, Distribution]") -> "dict[str, Distribution]":

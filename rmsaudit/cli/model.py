@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmsaudit.audit import Facts, Judgement
+    from rmsaudit.documents.sites.names import Names
     from rmsaudit.documents.tensors import TensorPlace
     from rmsaudit.errors import Problem
     from rmsaudit.model.audit import Model
@@ -65,6 +66,7 @@ def command(
 
     if out is not None:
         refuse_to_overwrite_a_decision(out)
+        _refuse_unwritable(out)
     chosen = audit.Plan(dtype=dtype, rows=rows, seed=seed, categories=known_categories(categories))
     sides, judgement, real_rows = _read((reference, candidate), names, activations, tolerance, dtype)
     with executor(jobs, scheduler) as workers, progress() as notify:
@@ -81,6 +83,18 @@ def command(
         write_record(out, record)
     print_record(record, output_format)
     return exit_code(record.outcome)
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Raises InputProblem now, and not after the work."""
+    import os
+
+    from rmsaudit.errors import InputProblem, Problem
+
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        missing = not out.parent.exists()
+        says = f"its folder {'does not exist' if missing else 'cannot be written to'}; give another --out"
+        raise InputProblem([Problem(path=str(out), says=says, kind="not-writable")])
 
 
 def _read(
@@ -100,19 +114,22 @@ def _read(
             problems.extend(found.problems)
             return None
 
-    given: Mapping[str, str] = attempt(lambda: _names(names)) or {}
-    reference = attempt(lambda: read_model(path_of(paths[0]), dtype, {}))
-    candidate = attempt(lambda: read_model(path_of(paths[1]), dtype, given))
+    given = attempt(lambda: _names(names))
+    reference = attempt(lambda: read_model(path_of(paths[0]), dtype))
+    candidate = attempt(lambda: read_model(path_of(paths[1]), dtype))
     judgement = attempt(lambda: _judgement(tolerance, dtype))
     rows = attempt(lambda: _rows(activations))
     if problems:
         raise InputProblem(dict.fromkeys(problems))
+    if given is not None:
+        given.check(candidate.sites, reference.sites)
+        candidate = candidate.renamed(given.pairs)
     return (reference, candidate), judgement, rows
 
 
-def _names(path: Path | None) -> "Mapping[str, str]":
+def _names(path: Path | None) -> "Names | None":
     if path is None:
-        return {}
+        return None
     from rmsaudit.documents.sites.names import read_names
 
     return read_names(path)
@@ -122,7 +139,7 @@ def _rows(activations: str | None) -> "Mapping[str, TensorPlace] | None":
     """The tensors of rows that entered norms; those of placements, which have a slash in their names, are none."""
     if activations is None:
         return None
-    from rmsaudit.documents.problems import Refused
+    from rmsaudit.documents.problems import Refused, printable
     from rmsaudit.documents.tensors import tensors_in
     from rmsaudit.errors import InputProblem, Problem
     from rmsaudit.storage import path_of
@@ -131,7 +148,12 @@ def _rows(activations: str | None) -> "Mapping[str, TensorPlace] | None":
         tensors = tensors_in(path_of(activations))
     except Refused as refused:
         raise InputProblem([Problem(path=activations, says=refused.says, kind=refused.kind)]) from None
-    return {name: place for name, place in tensors.items() if "/" not in name}
+    rows = {printable(name): place for name, place in tensors.items() if "/" not in name}
+    if not rows:
+        says = f"holds no rows of a norm, but {len(tensors)} tensors of placements" if tensors else "holds no tensor"
+        says = f"{says}; docs/activations.md tells what a file of rows has"
+        raise InputProblem([Problem(path=activations, says=says, kind="no-rows")])
+    return rows
 
 
 def _judgement(tolerance: Path | None, dtype: str) -> "Judgement":

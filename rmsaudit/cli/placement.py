@@ -31,11 +31,14 @@ def command(reference: str, candidate: str | None, model: str, rows: int, output
 
     REFERENCE, and CANDIDATE where given, are safetensors with what ran inside the layers of the model:
     model.layers.0/input, model.layers.0.self_attn/input and /output, model.layers.0/after_attention, and so on
-    (docs/activations.md). Exit code 1 where a norm of the candidate sits elsewhere.
+    (docs/activations.md). Exit code 1 where a norm of the candidate sits elsewhere, 4 where no norm has a place in
+    both.
 
     \b
     Example: rmsaudit placement hf.safetensors engine.safetensors --model llama-tiny/
     """
+    import os
+
     from rmsaudit.errors import Exit
     from rmsaudit.placement import disagreement
 
@@ -44,35 +47,53 @@ def command(reference: str, candidate: str | None, model: str, rows: int, output
     apart = {site: says for site, sides in found.items() if len(sides) == 2 and (says := disagreement(*sides))}
     if output_format == "text":
         for line in _lines(files, model, found, apart):
-            click.echo(line)
+            click.echo(line, color=False if os.environ.get("NO_COLOR") else None)
     else:
         click.echo(_document(found, apart, output_format), nl=False)
-    return Exit.REJECTED if apart else Exit.OK
+    if apart:
+        return Exit.REJECTED
+    return Exit.OK if candidate is None or _compared(found) else Exit.NOTHING_COMPARED
+
+
+def _compared(found: Found) -> int:
+    """How many norms have a place in both files."""
+    return sum(all(side.places for side in sides) for sides in found.values())
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
 class _Norms(NamedTuple):
+    """model: the path they are from."""
+
+    model: str
     sites: "Mapping[str, Site]"
     gains: "Mapping[str, Array]"
 
 
 def _placed(files: list[str], model: str, rows: int) -> Found:
     """Raises InputProblem."""
+    from rmsaudit.cli._models import refuse_unreadable
     from rmsaudit.documents.checkpoints.opening import open_checkpoint
     from rmsaudit.documents.sites.find import find_sites
     from rmsaudit.loaders import tensors
+    from rmsaudit.placement import Placement
     from rmsaudit.storage import path_of
 
-    sites = {site.name: site for site in find_sites(open_checkpoint(path_of(model))).sites if site.tensor}
-    norms = _Norms(sites, {name: tensors.load(site.tensor).reshape(-1) for name, site in sites.items() if site.tensor})
+    sites_found = find_sites(open_checkpoint(path_of(model)))
+    refuse_unreadable(path_of(model), sites_found)
+    sites = {site.name: site for site in sites_found.sites if site.tensor}
+    gains = {name: tensors.load(site.tensor).reshape(-1) for name, site in sites.items() if site.tensor}
+    norms = _Norms(model, sites, gains)
     sides = [_side(path_of(file), norms, rows) for file in files]
-    return {site: tuple(side[site] for side in sides) for site in sides[0] if all(site in side for side in sides)}
+    nothing = Placement(trials=())  # recorded in the other file only
+    names = dict.fromkeys(site for side in sides for site in side)
+    return {name: tuple(side.get(name, nothing) for side in sides) for name in names}
 
 
 def _side(path: Path, norms: _Norms, rows: int) -> "dict[str, Placement]":
     """Every site of a layer of which something was recorded."""
+    from rmsaudit.documents.problems import printable
     from rmsaudit.errors import InputProblem, Problem
     from rmsaudit.placement import place_sites, run_dtype
 
@@ -84,13 +105,14 @@ def _side(path: Path, norms: _Norms, rows: int) -> "dict[str, Placement]":
     found: dict[str, Placement] = {}
     for layer, names in layers.items():
         if any(name.startswith(f"{layer}/") for name in recorded) and layer.rpartition(".")[2].isdigit():
-            specs = {name: (_spec(norms.sites[name], word), norms.gains[name]) for name in names}
+            specs = {name: (_spec(norms, name, word), norms.gains[name]) for name in names}
             try:
                 found |= place_sites(layer, specs, recorded)
             except ValueError as problem:
                 raise InputProblem([Problem(path=str(path), says=str(problem), kind="shapes")]) from None
     if not found:
-        says = "records nothing around a layer of this model; docs/activations.md has the names of its tensors"
+        says = f"records too little around the layers of {printable(norms.model)} to place a norm"
+        says = f"{says}; docs/activations.md has the names of its tensors"
         raise InputProblem([Problem(path=str(path), says=says, kind="no-layers")])
     return found
 
@@ -116,12 +138,19 @@ def _recorded(path: Path, rows: int) -> "dict[str, Array]":
     }
 
 
-def _spec(site: "Site", word: str) -> Any:
+def _spec(norms: _Norms, name: str, word: str) -> Any:
+    """Raises InputProblem for words that do not hold together."""
     from rmsaudit.documents.preset import read_preset
-    from rmsaudit.semantics.resolve import resolve
+    from rmsaudit.errors import InputProblem, Problem
+    from rmsaudit.semantics.resolve import CannotResolve, resolve
 
+    site = norms.sites[name]
     words = {**read_preset(site.preset).values, **site.declared}
-    return resolve({**words, "input_dtype": word, "gain_dtype": word})
+    try:
+        return resolve({**words, "input_dtype": word, "gain_dtype": word})
+    except CannotResolve as problem:
+        says = f"{name} cannot be computed: {problem}"
+        raise InputProblem([Problem(path=norms.model, says=says, kind="cannot-resolve")]) from None
 
 
 # --- output ----------------------------------------------------------------------------------------------------------
@@ -142,11 +171,23 @@ def _lines(files: list[str], model: str, found: Found, apart: dict[str, str]) ->
         yield click.style(line, bold=True) if says is heads else line
     if len(files) > 1:
         yield ""
-        yield f"{len(apart)} of {len(found)} sites sit at another boundary."
+        yield from _counts(found, apart)
     lost = sum(sides[-1].is_unexplained for sides in found.values())
     if lost:
         who = "the candidate" if len(files) > 1 else "this file"
         yield f"{lost} of {len(found)} norms explain nothing in {who}: gains, eps or the boundary are others there."
+
+
+def _counts(found: Found, apart: dict[str, str]) -> "Iterator[str]":
+    """How many sites sit elsewhere, of those that have a place in both files, and how many have not."""
+    count, total = len(apart), _compared(found)
+    if not total:
+        yield "No norm has a place in both files, so nothing was compared."
+        return
+    yield f"{count} of {total} site{'s' * (total > 1)} {'sits' if 1 in (count, total) else 'sit'} at another boundary."
+    if left := len(found) - total:
+        has, was = ("has", "was") if left == 1 else ("have", "were")
+        yield f"{left} of {len(found)} sites {has} no place in one of the files, and {was} not compared."
 
 
 def _grouped(found: Found, apart: dict[str, str]) -> "list[tuple[str, tuple[Placement, ...]]]":

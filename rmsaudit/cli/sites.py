@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="sites")
-@click.argument("checkpoint", type=click.Path())
+@click.argument("checkpoint")
 @click.option("--all", "all_sites", is_flag=True, help="A line for every site, not one for all layers that are alike.")
 @output_format
 def command(checkpoint: str, all_sites: bool, output_format: str) -> None:
@@ -40,7 +40,7 @@ def command(checkpoint: str, all_sites: bool, output_format: str) -> None:
         click.echo(_document(opened, sites, rows, output_format), nl=False)
         return
     for line in _lines(opened, sites, rows, rows if all_sites else _grouped(rows)):
-        click.echo(line, color=None if "NO_COLOR" not in os.environ else False)
+        click.echo(line, color=False if os.environ.get("NO_COLOR") else None)
 
 
 # --- gains -----------------------------------------------------------------------------------------------------------
@@ -151,16 +151,23 @@ def _said(before: str, facts: "Iterable[tuple[str, Site]]") -> "Iterator[str]":
 def _warnings(sites: "Sites", rows: list[_Row]) -> "Iterator[str]":
     """Of all rows, one for each site."""
     from rmsaudit.activations.layers import where
+    from rmsaudit.documents.problems import printable
 
     yield from (each.says for each in sites.disagreements)
     for doubt in dict.fromkeys(row.doubt for row in rows if row.doubt):
         doubtful = [row for row in rows if row.doubt == doubt]
         of_all = f"{len(doubtful)} of {_counted(len(rows), 'site')}"
         yield f"the stored gains of {of_all} look {doubt}, in {where(row.name for row in doubtful)}"
+    unread = [row.sites[0].tensor.dtype for row in rows if row.gains is None and row.sites[0].tensor]
+    if unread:
+        dtypes = printable(", ".join(dict.fromkeys(unread)))
+        has = "has" if len(unread) == 1 else "have"
+        yield f"{_counted(len(unread), 'site')} {has} gains in {dtypes}, of which no values are read"
     odd = [row for row in rows if row.gains and row.gains.nonfinite]
     if odd:
         count = sum(row.gains.nonfinite for row in odd if row.gains)
-        yield f"{_counted(count, 'gain')} infinite or NaN, in {where(row.name for row in odd)}"
+        are = "is" if count == 1 else "are"
+        yield f"{_counted(count, 'gain')} {are} infinite or NaN, in {where(row.name for row in odd)}"
 
 
 _HEADS = ("width", "dtype", "eps", "offset", "gains: min", "mean", "max", "rms", "zero", "below 0")

@@ -37,6 +37,8 @@ def to_text(record: "AcceptanceRecord | ModelRecord") -> str:
     """The record as YAML, ending in a newline."""
     node = _Dumper(StringIO(), sort_keys=False).represent_data(plain(record))
     _lay_out(node, depth=0)
+    if record.schema_ == MODEL_SCHEMA:
+        _run_on_where_nothing_differs(node)
     body = yaml.serialize(node, Dumper=_Dumper, width=LINE, allow_unicode=True)
     kind = record.schema_.split("/")[1]
     return HEADER.format(schema=f"{SCHEMAS}/{kind}.schema.json") + body
@@ -46,7 +48,7 @@ def read_record(path: Path) -> "AcceptanceRecord | ModelRecord":
     """The record in a file, of a pair or of a model. Raises InputProblem with every problem."""
     tree = read_source(path)
     schema = tree.at("schema")
-    if isinstance(schema, Scalar) and schema.text == MODEL_SCHEMA:
+    if isinstance(schema, Scalar) and schema.text.startswith(MODEL_SCHEMA.rstrip("1")):  # of another version: told so
         from rmsaudit.model_record import ModelRecord
 
         return read_model(ModelRecord, tree)
@@ -126,6 +128,21 @@ def _lay_out(node: yaml.Node, depth: int, *, in_list: bool = False) -> bool:
     wraps = plain_inside and (listing or in_list or depth > DETAIL)
     node.flow_style = depth > 0 and all(flat) and (fits or wraps)
     return node.flow_style
+
+
+def _run_on_where_nothing_differs(record: yaml.Node) -> None:
+    """Sets flow style on the results of categories without a difference: a model that is the same stays short."""
+    results = dict(_entries(record)).get("results")
+    for _, result in [] if results is None else _entries(results):
+        values = dict(_entries(result))
+        if values["differing_share"].value == float_text(0.0) and not any(
+            isinstance(value, yaml.ScalarNode) and value.style == ">" for value in values.values()
+        ):
+            result.flow_style = True
+
+
+def _entries(mapping: yaml.Node) -> list[tuple[str, Any]]:
+    return [(key.value, value) for key, value in mapping.value]
 
 
 def _flow_length(node: yaml.Node) -> int:

@@ -6,14 +6,19 @@ executor is handed in, and the record does not depend on which one.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from rmsaudit import battery, gate
+from rmsaudit.arrays import Array
 from rmsaudit.audit import ERROR_DEFINITION, Facts, Judgement
 from rmsaudit.categories import REAL_ROWS
-from rmsaudit.errors import CouldNotRun
+from rmsaudit.errors import CouldNotRun, InputProblem, Problem
+from rmsaudit.formats import FORMATS
 from rmsaudit.ladder import differing
 from rmsaudit.model import explained, weighing, work
 from rmsaudit.model.executing import results_of
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from rmsaudit.documents.tensors import TensorPlace
 
 SITES_PER_PORTION = 16
+MOST_TOLD = 3  # tensors in one message
 IN_ORDER = "its norms share no name with the reference's; they were paired in the order of both models, by equal widths"
 
 
@@ -46,8 +52,12 @@ class Model:
     contradictions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def paper(self, note: str | None = None) -> ModelSide:
-        """What the record says of it, with one more note."""
+    def renamed(self, names: Mapping[str, str]) -> "Model":
+        """The same, its sites in the same order under other names; those that `names` does not have keep their own."""
+        return replace(self, sites={names.get(name, name): site for name, site in self.sites.items()})
+
+    def paper(self, *notes: str) -> ModelSide:
+        """What the record says of it, with more notes."""
         return ModelSide(
             name=self.name,
             format=self.format,
@@ -55,8 +65,14 @@ class Model:
             norms=len(self.sites),
             files=dict(self.files),
             gains=digest_of_all(site.gain for site in self.sites.values()),
-            notes=self.notes if note is None else (*self.notes, note),
+            notes=(*self.notes, *self._nonfinite(), *notes),
         )
+
+    def _nonfinite(self) -> Iterator[str]:
+        """A sentence on gains that are no numbers, which make a norm return none."""
+        names = [name for name, site in self.sites.items() if site.gain is not None and not _is_finite(site.gain)]
+        if names:
+            yield f"gains with NaN or an infinity: {', '.join(compact(names))}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,23 +104,21 @@ def run(
     """The record of comparing every norm of `candidate` with its counterpart in `reference`.
 
     real_rows: tensors of them, by the path of the norm that they entered.
-    Raises CouldNotRun where no norm is found on both sides.
+    Raises CouldNotRun where no norm is found on both sides, InputProblem where no tensor of rows fits one.
     """
     matched = Matched(reference, candidate)
     if not matched.pairs:
-        raise CouldNotRun(
-            f"no norm of {candidate.name} has a counterpart in {reference.name}; name them with --map, or check that"
-            " both are the same model"
-        )
+        raise CouldNotRun(_nothing_in_common(matched))
     seen = _Seen(matched, chosen, judgement)
+    rows = None if real_rows is None else seen.rows_of_sites(real_rows)
     seen.run(executor, notify)
-    weighed = None if real_rows is None else seen.weigh(real_rows, executor, notify)
+    weighed = None if rows is None else seen.weigh(rows, executor, notify)
     found = [*explained.structural(matched), *seen.findings(executor, notify)]
     record = ModelRecord(
         tool=Tool(name="rmsaudit", version=facts.version),
         outcome="not_judged",
         summary="",
-        scope=scope_of(len(matched.pairs), len(seen.results)),
+        scope=scope_of(len(matched.pairs), len(set(seen.runs_as.values())), len(seen.results)),
         findings=tuple(found),
         broken=matched.broken,
         dtype=chosen.dtype,
@@ -114,7 +128,7 @@ def run(
         results=seen.results,
         gate=None,
         reference=reference.paper(),
-        candidate=candidate.paper(IN_ORDER if matched.in_order else None),
+        candidate=candidate.paper(*matched.notes),
         battery=Battery(version=battery.VERSION, seed=chosen.seed, rows=chosen.rows, categories=seen.fed),
         oracle=OracleWork(**seen.tiers),
         environment=facts.environment,
@@ -174,6 +188,14 @@ class Matched:
             lines += [f"{side}: {says}" for says in model.contradictions]
         return tuple(lines)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the pairs, in sentences about the candidate."""
+        reference, candidate = (model.architecture for model in self.models)
+        others = reference is not None and candidate is not None and reference != candidate
+        other = f"its architecture is called {candidate}, and the reference's {reference}"
+        return (*([other] if others else []), *([IN_ORDER] if self.in_order else []))
+
     @cached_property
     def relations(self) -> dict[str, Relation]:
         """What the candidate's gains are of the reference's, by site."""
@@ -224,11 +246,42 @@ def _by_path(sites: Mapping[str, SiteSide], names: Iterable[str]) -> dict[str, l
     return found
 
 
-def _gains_of(pair: SitePair) -> tuple[str, ...]:
-    """What tells one pair's gains from another's; nothing where both sides are one function."""
-    if pair.is_same:
+def _is_finite(gain: Array) -> bool:
+    return bool(np.isfinite(gain).all())
+
+
+def _keeps_finite(site: SiteSide) -> bool:
+    """Whether the gains make no output infinite or NaN: a normalised element is at most √width."""
+    largest = float(np.max(np.abs(site.applied.astype(np.float64)), initial=0.0))
+    return largest * sqrt(site.spec.width) < FORMATS[site.spec.output_dtype].max
+
+
+def _gains_of(pair: SitePair, *, every: bool) -> tuple[str, ...]:
+    """What tells one pair's gains from another's; nothing where both sides are one function on finite outputs, unless
+    `every`."""
+    if pair.is_same and not every and _keeps_finite(pair.reference):
         return ()
     return tuple("none" if side.gain is None else digest(side.gain) for side in (pair.reference, pair.candidate))
+
+
+def _nothing_in_common(matched: Matched) -> str:
+    """Why nothing can be compared, and what to do about it."""
+    reference, candidate = (model.name for model in matched.models)
+    if matched.unfit:
+        name, own, other = matched.unfit[0]
+        why = f"where names meet, widths do not ({name}: {other} for {own}); check that both are the same model"
+    else:
+        names = (compact(each.sites)[0] for each in matched.models)
+        why = "names are {1} where the reference has {0}; pair them with --map, or check that both are the same model"
+        why = why.format(*names)
+    return f"no norm of {candidate} has a counterpart in {reference}: {why}"
+
+
+class _Rows(NamedTuple):
+    """What is done with a file of real rows; passed_over: its tensors that are no rows of a site, and why."""
+
+    tasks: list[weighing.Task]
+    passed_over: list[str]
 
 
 @dataclass
@@ -255,13 +308,16 @@ class _Seen:
 
     def _portions(self) -> Iterator[Portion]:
         """The work, cut by the sites alone. Sites with the same words and gains on both sides are run once; of those
-        whose two sides are the same, one of each spec."""
+        whose two sides are the same, one of each spec. Where outputs may not be infinite, each of them is run,
+        and always one whose gains may make them so: equal sides hide it."""
+        policy = self.judgement.policy
+        every = policy is not None and policy.nonfinite == "forbid"
         by_specs: dict[Any, list[SitePair]] = {}
         first_of: dict[Any, str] = {}
         for pair in self.matched.pairs:
             both = pair.restated
             specs = both.reference.spec, both.candidate.spec
-            runs = first_of.setdefault((specs, _gains_of(both)), pair.name)
+            runs = first_of.setdefault((specs, _gains_of(both, every=every)), pair.name)
             self.runs_as[pair.name] = runs
             if runs != pair.name:
                 continue
@@ -299,25 +355,37 @@ class _Seen:
         for tier, count in measured.tiers.items():
             self.tiers[tier] += count
 
-    def weigh(self, rows: "Mapping[str, TensorPlace]", executor: Executor, notify: Notify) -> RealRowsRecord:
-        """Real rows at the sites that have some."""
-        passed_over = [f"{name} is the path of no norm of both models" for name in rows if name not in self.by_name]
-        tasks = []
+    def rows_of_sites(self, rows: "Mapping[str, TensorPlace]") -> "_Rows":
+        """Raises InputProblem where there is none."""
+        tasks, passed_over = [], []
         for name, place in rows.items():
-            if name in self.by_name:
-                pair = self.by_name[name].restated
-                reason = weighing.unfit(place, pair.reference.spec.width)
-                if reason is None:
-                    portion = self._portion((pair.reference.spec, pair.candidate.spec), [pair], judged=False)
-                    tasks.append(weighing.Task(portion=portion, place=place, compared=not pair.is_same))
-                else:
-                    passed_over.append(f"{name} {reason}")
+            reason = self._unfit(name, place)
+            if reason is not None:
+                passed_over.append(f"{name} {reason}")
+                continue
+            pair = self.by_name[name].restated
+            portion = self._portion((pair.reference.spec, pair.candidate.spec), [pair], judged=False)
+            tasks.append(weighing.Task(portion=portion, place=place, compared=not pair.is_same))
+        if rows and not tasks:
+            path = str(next(iter(rows.values())).path)
+            more = f"; and {len(passed_over) - MOST_TOLD} more" if len(passed_over) > MOST_TOLD else ""
+            says = f"holds no rows of a norm: {'; '.join(passed_over[:MOST_TOLD])}{more}"
+            raise InputProblem([Problem(path=path, says=says, kind="no-rows")])
+        return _Rows(tasks, passed_over)
+
+    def _unfit(self, name: str, place: "TensorPlace") -> str | None:
+        if name not in self.by_name:
+            return "is the path of no norm of both models"
+        return weighing.unfit(place, self.by_name[name].restated.reference.spec.width)
+
+    def weigh(self, rows: "_Rows", executor: Executor, notify: Notify) -> RealRowsRecord:
+        """Real rows at the sites that have some."""
         weighed = {}
-        for task, found in zip(tasks, results_of(executor, weighing.run, tasks), strict=True):
+        for task, found in zip(rows.tasks, results_of(executor, weighing.run, rows.tasks), strict=True):
             notify(f"rows of {task.name}")
             weighed[task.name] = found
             self._add(found.measured)
-        return weighing.recorded(weighed, self._change_of_eps(weighed), self.chosen.dtype, passed_over)
+        return weighing.recorded(weighed, self._change_of_eps(weighed), self.chosen.dtype, rows.passed_over)
 
     def _change_of_eps(self, names: Iterable[str]) -> str:
         """What is done to eps at these sites, in words."""
@@ -370,6 +438,7 @@ class _Seen:
         asked = [
             explained.Question(
                 pair=max(pairs, key=lambda pair: self._distance(pair.name)).restated,
+                sites=len(pairs),
                 rows=self.chosen.rows,
                 seed=self.chosen.seed,
                 categories=work.chosen_categories(self.chosen.categories),

@@ -9,6 +9,7 @@ from rmsaudit import audit, causes
 from rmsaudit.ladder import GAIN
 from rmsaudit.loaders.spec import Declared
 from rmsaudit.model.names import compact
+from rmsaudit.model.relation import Relation
 from rmsaudit.model.sites import SitePair, SiteSide
 from rmsaudit.model_record import SiteEps, SiteFinding, SiteRow
 from rmsaudit.record import Environment, Finding, GainPlace, Pair, Replay, Resolved, SideRecord
@@ -25,9 +26,11 @@ OF_GAINS = (GAIN, "gain_offset", "gain_cast")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Question:
-    """A pair that differs, to be taken from one side to the other one variable at a time."""
+    """A pair that differs, to be taken from one side to the other one variable at a time. sites: how many it stands
+    for, itself included."""
 
     pair: SitePair
+    sites: int
     rows: int
     seed: int
     categories: tuple[str, ...]
@@ -39,7 +42,7 @@ class Question:
 
 
 def answer(question: Question) -> tuple[Finding, ...]:
-    """What the audit of this one pair finds."""
+    """What the audit of this one pair finds; where it stands for others, which one it was."""
     pair = question.pair
     chosen = audit.Plan(
         rows=question.rows, seed=question.seed, categories=question.categories, behaviours=False, explain=False
@@ -52,7 +55,10 @@ def answer(question: Question) -> tuple[Finding, ...]:
         facts=facts,
         judgement=audit.Judgement(),
     )
-    return record.findings
+    if question.sites == 1:
+        return record.findings
+    where = f" Taken apart at {pair.name}, the farthest off of {question.sites} sites."
+    return tuple(each.model_copy(update={"evidence": each.evidence + where}) for each in record.findings)
 
 
 def _party(name: str, site: SiteSide) -> audit.Party:
@@ -124,12 +130,18 @@ def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched"
             }
         )
     says = dict.fromkeys(relation.says for _, relation in relations)
-    shown = "; ".join(list(says)[:MANY])
+    shown = next(iter(says)) if len(says) == 1 else _by_site(relations)
     cause = "gain-offset" if all(OFFSET_SAYS in words for words in says) else finding.cause
     told = {"claim": f"The candidate's gains, as they are applied, are not the reference's: {shown}.", "cause": cause}
     if finding.variable != GAIN or cause != finding.cause:
         told["next_step"] = causes.describe(cause).next_step
     return finding.model_copy(update=told)
+
+
+def _by_site(relations: Sequence[tuple[str, Relation]]) -> str:
+    """What the gains of the first few sites are, each under its name."""
+    shown = "; ".join(f"{relation.says} ({name})" for name, relation in relations[:MANY])
+    return f"{shown}; and {len(relations) - MANY} more sites" if len(relations) > MANY else shown
 
 
 def _tensors(pair: SitePair) -> Pair:

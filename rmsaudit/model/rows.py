@@ -81,7 +81,12 @@ def rows_of(sites: Sequence[Judged]) -> list[SiteRow]:
     for each in sites:
         alike.setdefault(_key(each), []).append(each)
     rows = [_row(group) for group in alike.values()]
-    return sorted(rows, key=lambda row: (row.verdict != "rejected", -(row.worst.max_ulp if row.worst else -1)))
+    return sorted(rows, key=lambda row: (row.verdict != "rejected", *_distance(row.worst)))
+
+
+def _distance(worst: SiteWorst | None) -> tuple[int, int]:
+    """Sorts the farthest first."""
+    return (1, 1) if worst is None else (-worst.nonfinite_mismatched, -worst.max_ulp)
 
 
 def _key(site: Judged) -> Any:

@@ -90,6 +90,9 @@ def recorded(weighed: Mapping[str, Weighed], what: str, dtype: str, passed_over:
     says = [said_of_eps({name: each.distribution for name, each in surveys.items()})] if surveys else []
     if any(change.largest for change in changes.values()):
         says.append(said_of_change({**_unchanged(surveys), **changes}, what, dtype))
+    unusual = sum(each.distribution.unusual for each in surveys.values())
+    if unusual:
+        says.append(f"Apart from these: {unusual} row{'s' * (unusual > 1)} of zeros, or with NaN or an infinity.")
     says += [f"{name}: {each.survey}." for name, each in weighed.items() if isinstance(each.survey, str)]
     return RealRowsRecord(
         says=tuple(says),

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context
 from io import StringIO
+from itertools import compress
 from math import log2
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Record: TypeAlias = "AcceptanceRecord | ModelRecord"
 BAR = 12
+GIVEN_UP = (("q/eps",), ("q/eps", ""), ("q/eps", "", "max rel"), ("q/eps", "", "max rel", "max abs"))
+"""Columns of the results that a console goes without, the narrower the more; "" is the bar."""
+ENDLESS = 400  # columns: no table is as wide
 _COLORS = {
     "accepted": "green",
     "accepted_with_waiver": "yellow",
@@ -91,12 +95,37 @@ def table(*columns: tuple[str, str]) -> Table:
     return found
 
 
+class Fitting:
+    """The first of several forms of the same that is not cut off by the width of the console, else the last."""
+
+    def __init__(self, *forms: RenderableType) -> None:
+        self.forms = forms
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for form in self.forms[:-1]:
+            if _dots(form, console, options) == _dots(form, console, options.update(width=ENDLESS)):
+                yield form
+                return
+        yield self.forms[-1]
+
+
+def _dots(form: RenderableType, console: Console, options: ConsoleOptions) -> int:
+    """How many … are drawn: those of the form itself, and one for each cell that is cut off."""
+    return sum(segment.text.count("…") for line in console.render_lines(form, options) for segment in line)
+
+
 def results(record: Record) -> RenderableType:
-    """A row a category; limits where the record was judged, else what would pass."""
+    """A row a category; limits where the record was judged, else what would pass. Narrow consoles see less of it."""
+    full = _results(record)
+    return indented(Fitting(full, *(_results(record, without) for without in GIVEN_UP)))
+
+
+def _results(record: Record, without: tuple[str, ...] = ()) -> Table:
+    """without: titles of columns that are left out."""
     judged = record.gate is not None
     verdict = (("verdict", "whole"),) if judged else ()
     last = (("limit", "whole"), ("margin", "right")) if judged else (("smallest limit that would pass", ""),)
-    found = table(
+    columns = (
         ("category", "whole"),
         *verdict,
         ("max abs", "right"),
@@ -107,10 +136,12 @@ def results(record: Record) -> RenderableType:
         ("q/eps", "whole"),
         *last,
     )
+    kept = [title not in without for title, _ in columns]
+    found = table(*compress(columns, kept))
     for name, result in record.results.items():
         color = {"rejected": "red", "accepted_with_waiver": "yellow"}.get(result.verdict, "")
         margin = "" if result.margin is None else f"{result.margin:.3g}"
-        found.add_row(
+        row: tuple[RenderableType, ...] = (
             Text(name, style=color),
             *([Text(result.verdict.replace("_", " "), style=color)] if judged else []),
             f"{result.max_abs_error:.3g}",
@@ -121,7 +152,8 @@ def results(record: Record) -> RenderableType:
             _range(result.q_over_eps),
             *([_limit(result.limit), margin] if judged else [_smallest(result)]),
         )
-    return indented(found)
+        found.add_row(*compress(row, kept))
+    return found
 
 
 def _bar(ulp: int, dtype: str) -> str:

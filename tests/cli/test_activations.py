@@ -157,3 +157,29 @@ def test_colour_is_for_terminals(
     rmsaudit: Rmsaudit, acts: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "\x1b" not in rmsaudit("activations", acts(), "--eps", 1e-6).out
+
+
+def test_an_eps_that_is_lost_is_told_once_and_where_it_is_from(
+    rmsaudit: Rmsaudit, acts: Callable[..., Path], config: Path
+) -> None:
+    ran = rmsaudit("activations", acts(), "--eps", 1e-50)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert ran.err.startswith("--eps: model.layers.0.input_layernorm enters a norm that cannot be computed: eps 1e-50")
+    config.write_text('{"rms_norm_eps": 1e-50}')
+    assert rmsaudit("activations", acts(), "--eps-from", config).err.startswith(f"{config}: model.layers.0")
+
+
+def test_long_numbers_do_not_touch(rmsaudit: Rmsaudit, acts: Callable[..., Path]) -> None:
+    faint = np.full((2, 64), 1e-150)  # a sum of squares below 1e-290 counts as that: q/eps is 1e-290 / 64 / 1e-6
+    (line,) = [
+        line
+        for line in rmsaudit("activations", acts(**{"a.norm": faint}), "--eps", 1e-6).out.splitlines()
+        if line.startswith("a.norm")
+    ]
+    assert line.split()[4:9] == ["1.6e-286"] * 5
+
+
+def test_all_reasons_are_counted_where_nothing_can_be_used(rmsaudit: Rmsaudit, tmp_path: Path) -> None:
+    write_tensors(tmp_path / "odd.safetensors", {f"gain{n}": np.ones(8, np.float32) for n in range(8)}, {})
+    ran = rmsaudit("activations", tmp_path / "odd.safetensors", "--eps", 1e-6)
+    assert ran.err.endswith("; and 3 more [no-rows]\n")

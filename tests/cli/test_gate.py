@@ -69,12 +69,14 @@ print("numpy" in sys.modules, code, file=sys.stderr)
 
 
 @pytest.mark.parametrize(
-    ("command", "loads_numpy"), [("gate", "False"), ("show", "False"), ("--help", "False"), ("compare", "True")]
+    ("command", "loads_numpy"),
+    [("gate", "False"), ("show", "False"), ("resolve", "False"), ("--help", "False"), ("compare", "True")],
 )
 def test_the_paper_half_does_without_numpy_and_its_twin_does_not(record, tolerance, quickstart, command, loads_numpy):
     arguments = {
         "gate": ["gate", str(record), *tolerance],
         "show": ["show", str(record)],
+        "resolve": ["resolve", quickstart[1]],
         "--help": ["--help"],
         "compare": ["compare", *quickstart, "--category", "zero"],
     }[command]

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file
 
 from rmsaudit.loaders.exchange import write_tensors
 
@@ -67,7 +69,35 @@ def test_files_that_record_nothing_of_use_are_told(rmsaudit: Rmsaudit, tmp_path:
     other = tmp_path / "acts.safetensors"
     write_tensors(other, {"model.norm": np.ones((2, 8), np.float32)}, {})
     ran = rmsaudit("placement", other, *LLAMA)
-    assert (ran.code, "records nothing around a layer of this model" in ran.err) == (2, True)
+    assert (ran.code, "records too little around the layers of" in ran.err) == (2, True)
     write_tensors(other, {"model.layers.0/input": np.ones(8, np.float32)}, {})
     ran = rmsaudit("placement", other, *LLAMA)
     assert (ran.code, "model.layers.0/input has shape [8]" in ran.err) == (2, True)
+
+
+def test_norms_without_a_place_on_one_side_are_not_compared(rmsaudit: Rmsaudit, tmp_path: Path) -> None:
+    """Nothing compared is no pass."""
+    ran = rmsaudit("placement", f"{RECORDED}/llama.safetensors", f"{RECORDED}/gemma2.safetensors", *LLAMA)
+    assert ran.code == 4
+    assert "No norm has a place in both files, so nothing was compared." in ran.out
+    recorded = load_file(f"{RECORDED}/llama.safetensors")
+    part = tmp_path / "part.safetensors"
+    write_tensors(part, {name: rows for name, rows in recorded.items() if ".0" in name and "after" not in name}, {})
+    ran = rmsaudit("placement", f"{RECORDED}/llama.safetensors", part, *LLAMA)
+    assert ran.code == 0
+    assert ran.out.splitlines()[-2:] == [
+        "0 of 1 site sits at another boundary.",
+        "3 of 4 sites have no place in one of the files, and were not compared.",
+    ]
+    assert "not observable (nothing was recorded around its sublayers)" in ran.out
+
+
+def test_models_whose_norms_cannot_be_computed_are_refused(rmsaudit: Rmsaudit, tmp_path: Path) -> None:
+    copytree("fixtures/models/llama-tiny", tmp_path / "tiny")
+    config = tmp_path / "tiny" / "config.json"
+    config.write_text(config.read_text().replace("1e-05", "1e-320"))
+    ran = rmsaudit("placement", f"{RECORDED}/llama.safetensors", "--model", tmp_path / "tiny")
+    assert (ran.code, "cannot be computed: eps" in ran.err) == (2, True)
+    write_tensors(tmp_path / "tiny" / "model.safetensors", {"lm_head.weight": np.ones((2, 2), np.float32)}, {})
+    ran = rmsaudit("placement", f"{RECORDED}/llama.safetensors", "--model", tmp_path / "tiny")
+    assert (ran.code, "has no norm of llama; name another checkpoint [no-norms]" in ran.err) == (2, True)

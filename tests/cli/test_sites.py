@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import save_file
 
 from rmsaudit.loaders.exchange import write_tensors
 
@@ -112,3 +113,17 @@ def test_a_path_that_is_not_there(rmsaudit: Rmsaudit, tmp_path: Path) -> None:
     ran = rmsaudit("sites", tmp_path / "none")
     assert ran.code == 2
     assert ran.err == f"{tmp_path}/none: does not exist; check the path [no-such-file]\n"
+
+
+def test_gains_that_cannot_be_read_and_such_as_are_no_numbers(rmsaudit: Rmsaudit, model: Callable[..., Path]) -> None:
+    folder = model({"model_type": "llama", "rms_norm_eps": 1e-5})
+    odd = {
+        "model.layers.0.input_layernorm.weight": np.ones(8, np.int32),
+        "model.norm.weight": np.array([1, np.nan], np.float32),
+    }
+    save_file(odd, folder / "model.safetensors")
+    warnings = [line for line in rmsaudit("sites", folder).out.splitlines() if line.startswith("warning")]
+    assert warnings == [
+        "warning: 1 site has gains in I32, of which no values are read",
+        "warning: 1 gain is infinite or NaN, in model.norm",
+    ]

@@ -10,7 +10,7 @@ from rmsaudit.case import Case
 from rmsaudit.emulator import emulate
 from rmsaudit.model.audit import Matched, Model
 from rmsaudit.model.relation import index, relate
-from rmsaudit.model.sites import over_heads
+from rmsaudit.model.sites import eps_in_use, over_heads
 
 ZEROED = {"gain_offset": 1.0}
 
@@ -126,3 +126,22 @@ def test_a_path_that_two_sites_share_matches_neither(site, drawn):
 
 def model(sites):
     return Model(name="by hand", format="huggingface", architecture=None, sites=sites, files={})
+
+
+def test_a_constant_is_no_rounding_of_gains_that_are_none(site, pair):
+    """Near 1, float8_e5m2 has steps of 1/8 below and 1/4 above: all of these round to 1."""
+    near = np.linspace(0.95, 1.1, 16, dtype=np.float32)
+    assert relation(pair(site(near), site(np.ones_like(near)))).says == "all ones"
+    short = near.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    assert len(set(short.tolist())) > 1
+    assert relation(pair(site(near), site(short))).says == "rounded to float8_e4m3fn"
+
+
+def test_a_constant_of_a_constant_may_be_rounded(site, pair):
+    level = np.full(16, 0.983, np.float32)
+    short = level.astype(ml_dtypes.bfloat16).astype(np.float32)
+    assert relation(pair(site(level), site(short))).says == "rounded to bfloat16"
+
+
+def test_an_eps_beyond_its_dtype_is_infinite(site):
+    assert eps_in_use(site([1.0] * 8, eps=1e300).spec) == np.inf
