@@ -385,7 +385,8 @@ def _differences(work: _Work, papers: Papers) -> dict[str, Difference]:
         for each in differing(work.reference.side.declared, work.candidate.side.declared)
     }
     if "eps" in found or "eps_dtype" in found:
-        used = [hex_of(float(round_to(np.asarray(effective(s)), s.eps_dtype))) for s in work.specs]
+        with np.errstate(over="ignore"):  # an eps beyond its dtype acts as infinity, and is recorded so
+            used = [hex_of(float(round_to(np.asarray(effective(s)), s.eps_dtype))) for s in work.specs]
         name = "eps" if "eps" in found else "eps_dtype"
         found[name] = found[name].model_copy(update={"reference_hex": used[0], "candidate_hex": used[1]})
     found |= _other_settings(papers)

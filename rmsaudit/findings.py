@@ -107,10 +107,12 @@ def _evidence(climbed: Rung) -> str:
     name, worst = max(climbed.alone.items(), key=lambda item: (item[1].nonfinite_mismatched, item[1].max_ulp))
     parts = [
         f"Changed alone, it moves {_count(len(climbed.alone), 'category', 'categories')}, most of all {name}:"
-        f" {worst.max_ulp} ulp, {percent(worst.share)} of the elements."
+        f" {_far(worst)}, {percent(worst.share)} of the elements."
     ]
     if climbed.recreates:
-        parts.append(f"It alone re-creates the candidate bit for bit in {', '.join(climbed.recreates)}.")
+        everywhere = set(climbed.alone) <= set(climbed.recreates)
+        where = "" if everywhere else f" in {', '.join(climbed.recreates)}"
+        parts.append(f"It alone re-creates the candidate bit for bit{where}.")
     parts.append(_after_reverting(climbed))
     return " ".join(parts)
 
@@ -119,7 +121,16 @@ def _after_reverting(climbed: Rung) -> str:
     if not climbed.reverted:
         return "With only it set back, nothing differs."
     name, worst = max(climbed.reverted.items(), key=lambda item: (item[1].nonfinite_mismatched, item[1].max_ulp))
-    return f"With only it set back, at most {worst.max_ulp} ulp remain ({name})."
+    return f"With only it set back, at most {_far(worst)} remain ({name})."
+
+
+def _far(errors: RungErrors) -> str:
+    """How far a rung is off, where ulp alone may say nothing."""
+    strange = errors.nonfinite_mismatched
+    if not strange:
+        return f"{errors.max_ulp} ulp"
+    outputs = f"{strange} output{'s' * (strange > 1)} NaN or infinite on one side only"
+    return f"{errors.max_ulp} ulp and {outputs}" if errors.max_ulp else outputs
 
 
 def _next_step(climbed: Rung, declared_at: Pair) -> str:
