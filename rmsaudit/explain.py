@@ -35,6 +35,8 @@ NEARLY = 0.9
 """The share of differing elements that an incomplete explanation must meet to be told."""
 MOST_TIED = 12
 """How many complete explanations are made as short as they can be and listed."""
+HALF = 0.5
+"""A state that leaves more of the distance than this share is no incomplete explanation."""
 NEAREST = 5
 """How many of the states that were seen are looked at for an incomplete explanation."""
 USUAL = (
@@ -225,7 +227,8 @@ def _reverted(words: Words, reference: Words, name: str) -> dict[str, Any]:
 
 def _partial(search: Search, root: State) -> Explanation | None:
     """The single state that re-creates most, where that is nearly everything."""
-    states = [state for state in search.seen.values() if state.held is not root.held and not state.start]
+    most = HALF * search.total(root)
+    states = [state for state in search.seen.values() if not state.start and search.total(state) < most]
     near = sorted(states, key=search.total)[:NEAREST]
     best = max(near, key=lambda s: (search.match(s).share, -len(changes(s.words, search.reference))), default=None)
     return None if best is None or search.match(best).share < NEARLY else _explanation(search, best)

@@ -15,7 +15,8 @@ from rmsaudit.arrays import Array, bits
 from rmsaudit.emulator import emulate
 from rmsaudit.evidence import Sample, steps, unlike
 from rmsaudit.formats import FORMATS
-from rmsaudit.semantics import NormSpec, gain
+from rmsaudit.semantics import NormSpec, factor_of, finish, gain, reduce
+from rmsaudit.semantics.arithmetic import Arithmetic
 from rmsaudit.semantics.resolve import at_width
 
 ORDERS = ("pairwise", "sequential", "torch_cpu", "lanes:8", "exact")
@@ -30,6 +31,8 @@ OTHER_ORDERS = 2.0
 """How many times farther than the orders that are run an order that is not run may be."""
 MOST_FLIPS, LUCK = 2.0**-9, 4
 """Over everything looked at: no more 16-bit outputs than this share and this number may be put down to order."""
+GROSS_FLIPS = 2.0**-4
+"""More than this share of 16-bit outputs that differ needs no orders to be run."""
 TOLD_APART = 3
 """How many of the rows of a sample that contradict a spec are handed back."""
 
@@ -101,11 +104,10 @@ class Meeting:
 
     def add(self, sample: Sample) -> None:
         """Holds it against one more sample, and counts what is met."""
-        apart, unmet = self.hold(sample, self.met_by.on(sample))
+        _, unmet = self.hold(sample, self.met_by.on(sample))
         changed = unlike(sample.reference, sample.candidate)
         self.differing += int(changed.sum())
         self.met += int((changed & ~unmet).sum())
-        self.worst = max(self.worst, float(np.abs(apart[np.isfinite(apart)]).max(initial=0.0)))
 
     def hold(self, sample: Sample, output: Array) -> tuple[Array, Array]:
         """How many ulp `output` is apart from the sample's, and where that is not met; both [rows, width]."""
@@ -117,7 +119,8 @@ class Meeting:
         if not apart.any():
             return apart, apart != 0
         self.equal = False
-        if _is_narrow(self.met_by.spec):
+        self.worst = max(self.worst, float(np.abs(apart[np.isfinite(apart)]).max(initial=0.0)))
+        if _is_narrow(self.met_by.spec) and not _has_wide_factor(self.met_by.spec):
             self.flips += np.count_nonzero(apart) - MOST_FLIPS * apart.size
         unmet: Array = np.abs(apart) > (_allowed(self.met_by, sample, output, apart) if self.orders else 0.0)
         if unmet.any():
@@ -154,17 +157,19 @@ def met(by: Emulated, samples: Iterable[Sample], *, orders: bool = True) -> Meet
 def contradicted(meeting: Meeting, samples: Sequence[Sample]) -> Sample | None:
     """Rows that contradict what has met everything so far, of the first of these samples that has any.
 
-    More 16-bit outputs that differ than any order moves are looked for first: that takes no orders to be run.
+    Differing outputs where sums are exact, and more 16-bit ones than any order moves, are looked for first: that takes
+    no orders to be run.
     """
     by = meeting.met_by
-    left = LUCK + MOST_FLIPS * sum(sample.candidate.size for sample in samples)
+    left = LUCK + GROSS_FLIPS * sum(sample.candidate.size for sample in samples)
     outputs: list[Array] = []
     for sample in samples:
         outputs.append(by.on(sample))
         differing = _differing(outputs[-1], sample.candidate)
         left -= int(differing.sum())
-        if left < 0 and _is_narrow(by.spec):
-            worst = np.argsort(-differing, kind="stable")[:TOLD_APART]
+        exact = np.isin(np.array(sample.category), EXACT) & (differing > 0) & squares_the_input(by.spec)
+        if (left < 0 and _is_narrow(by.spec)) or exact.any():
+            worst = np.argsort(-differing * (1 + exact), kind="stable")[:TOLD_APART]
             return sample.taken(worst) if by.spec.axes == (-1,) else sample
     for sample, output in zip(samples, outputs, strict=True):
         meeting.hold(sample, output)
@@ -196,21 +201,64 @@ def _allowed(by: Emulated, sample: Sample, output: Array, apart: Array) -> Array
     if not rows_alone:
         rows = np.arange(len(apart))
     by, part = Emulated(spec, by.form), sample.taken(rows) if rows_alone else sample
-    moved = [steps(output[rows], by.summed(order).on(part)) for order in ORDERS]
-    low, high = np.minimum(np.min(moved, axis=0), 0.0), np.maximum(np.max(moved, axis=0), 0.0)
-    spread = np.where(np.isfinite(high - low), high - low, 0.0).max(axis=-1, keepdims=True)
-    absorbed = _absorbed(spec, part)
-    if _is_narrow(spec):
-        beyond = np.maximum(np.maximum(high, -low), 0.0) + spread
-        few = _few_flips(by, part, apart[rows], absorbed)
-        beyond = np.where(few, np.maximum(beyond, _flip(spec)), beyond)
-    else:  # any row may have the luck of any other
-        walk = UNLUCKY * sqrt(sample.case.width / 12)
-        luck = max(OTHER_ORDERS * float(spread.max(initial=0.0)), walk) + 2.0
-        beyond = np.broadcast_to(np.maximum(luck, OTHER_ORDERS * absorbed), apart[rows].shape)
-    exact = np.isin(np.array(part.category), EXACT)[:, None] & rows_alone & (spread == 0)
+    if _is_narrow(spec) and rows_alone and _has_wide_factor(spec):
+        beyond, moved = _by_factor(by, part, apart[rows])
+    else:
+        beyond, moved = _by_orders(by, part, output[rows], apart[rows])
+    exact = np.isin(np.array(part.category), EXACT)[:, None] & rows_alone & (moved == 0)
     allowed[rows] = np.where(exact, 0.0, beyond)
     return allowed
+
+
+def _has_wide_factor(spec: NormSpec) -> bool:
+    """True where all that an order moves is the factor of a row, which is held in at least 24 bits."""
+    held = (spec.mean_dtype, spec.statistic_dtype, spec.inverse_dtype)
+    return not spec.center and all(FORMATS[word].precision >= 24 for word in held)
+
+
+def _by_factor(by: Emulated, part: Sample, apart: Array) -> tuple[Array, Array]:
+    """How many ulp 16-bit outputs move by where the factor of their row does, and how far orders move that: [rows, 1].
+
+    Only outputs that stand beside a rounding boundary are moved, by the last products formed anew on both sides of the
+    factor; each to the side on which the candidate is.
+    """
+    spec, case = by.spec, part.case
+    arithmetic = Arithmetic(spec.subnormals, spec.rounding)
+    gain_values = case.gain if by.form is None else gains.transformed(case.gain, by.form)
+    with np.errstate(all="ignore"):
+        factor = factor_of(spec, gain_values, part.rows, arithmetic)
+        first, *others = (
+            reduce(replace(spec, accumulate_order=order), case.x, case.residual, factor, arithmetic)
+            for order in (spec.accumulate_order, *ORDERS)
+        )
+        scale = first.scale.astype(np.float64)
+        moved = np.max([np.abs(other.scale.astype(np.float64) / scale - 1.0) for other in others], axis=0) * 2.0**24
+        moved = np.where(np.isfinite(moved), moved, 0.0).max(axis=(1, 2))[:, None]
+        off = (OTHER_ORDERS * np.maximum(moved, _absorbed(spec, part)) + 2.0)[:, :, None] * 2.0**-24
+        ends = []
+        for end in (1.0 - off, 1.0 + off):
+            there = first._replace(scale=(scale * end).astype(first.scale.dtype))
+            ends.append(finish(spec, there, factor, case.bias, case.x.shape, arithmetic))
+        given = finish(spec, first, factor, case.bias, case.x.shape, arithmetic)
+    sides = [steps(given, end) for end in ends]
+    upwards, downwards = np.maximum(*sides), -np.minimum(*sides)
+    beyond: Array = np.maximum(np.where(apart > 0, upwards, downwards), 0.0)
+    return np.where(np.isfinite(beyond), beyond, 0.0), moved
+
+
+def _by_orders(by: Emulated, part: Sample, output: Array, apart: Array) -> tuple[Array, Array]:
+    """How many ulp outputs move by where the sum is formed in other orders, and by how much those differ: [rows, 1]."""
+    ran = [steps(output, by.summed(order).on(part)) for order in ORDERS]
+    low, high = np.minimum(np.min(ran, axis=0), 0.0), np.maximum(np.max(ran, axis=0), 0.0)
+    spread = np.where(np.isfinite(high - low), high - low, 0.0).max(axis=-1, keepdims=True)
+    absorbed = _absorbed(by.spec, part)
+    if not _is_narrow(by.spec):  # any row may have the luck of any other
+        walk = UNLUCKY * sqrt(part.case.width / 12)
+        luck = max(OTHER_ORDERS * float(spread.max(initial=0.0)), walk) + 2.0
+        return np.broadcast_to(np.maximum(luck, OTHER_ORDERS * absorbed), apart.shape), spread
+    beyond = np.maximum(np.maximum(high, -low), 0.0) + spread
+    few = _few_flips(by, part, apart, absorbed)
+    return np.where(few, np.maximum(beyond, _flip(by.spec)), beyond), spread
 
 
 def _absorbed(spec: NormSpec, part: Sample) -> Array:
@@ -261,9 +309,6 @@ def _perhaps_by_order(spec: NormSpec, apart: Array) -> Array:
     )
     most = 4.0 * (width * 2.0 ** (precision - 24) + 2.0 ** (precision - min(row, element, precision) + 1))
     near: Array = np.abs(apart).max(axis=-1) <= most
-    if row >= 24 and _is_narrow(spec):  # no row moves as a whole, only elements beside a rounding boundary
-        share = FLIPS * (width / 2 + 2.0) * 2.0 ** (precision - 24)
-        near &= np.count_nonzero(apart, axis=-1) <= max(1.0, share * width)
     return near
 
 
@@ -291,6 +336,5 @@ def _few_flips(by: Emulated, part: Sample, apart: Array, absorbed: Array) -> Arr
     found = np.abs(np.stack(moved)).max(axis=(0, 2))
     found = np.maximum(np.where(np.isfinite(found), found, 0.0), absorbed[:, 0])
     share = FLIPS * (found + 2.0) * 2.0 ** (FORMATS[by.spec.output_dtype].precision - 24)
-    few = (apart != 0).sum(axis=-1) <= np.maximum(1.0, share * apart.shape[-1])
-    enough: Array = few[:, None]
-    return enough
+    few: Array = np.count_nonzero(apart, axis=-1) <= np.maximum(1.0, share * apart.shape[-1])
+    return few[:, None]

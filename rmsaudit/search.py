@@ -39,7 +39,8 @@ MOST_CARRIED = 3
 DIGIT = 0.02
 """What a digit of a number adds to the distance that is left, as a share of it."""
 NO_NEARER = 0.95
-"""Where neither two changes nor another start leave less than this share of the distance, more changes are not tried."""
+"""Where one change leaves more of the distance than this share, no second is tried; nor a third, where other starts do
+as well."""
 NEARLY = 0.25
 """From a state that leaves no more than this share of the distance every proposal is tried, not only useful ones."""
 NEARER = 0.95
@@ -49,6 +50,10 @@ ROUNDING_ONLY = (
     "truncation",
 )  # fmt: skip
 """Causes that move a row by no more than one rounding to bfloat16."""
+MOST_ALMOST = 4
+"""How many changes in a row may be made on top of what is almost the candidate, before other states have their turn."""
+BUT_FOR_EPS = 2
+"""How many other starts are kept for how near they are without the rows that see eps."""
 NUMBERS = ("eps", "input_clamp", "output_clamp", "post_scale")
 ADJUSTING = (2, 4, 6, 8, 11, 13)
 """By how much numbers are moved: some steps of 2^-2 of them, then of 2^-4, and so on."""
@@ -79,6 +84,7 @@ class _Held:
     total: tuple[int, float] = (-1, 0.0)
     match: Match | None = None
     word: Word | None = None
+    worst: int = 0
     verified: bool = False
     contrary: Sample | None = None
 
@@ -189,7 +195,7 @@ class Search:
         if held.match is None:
             held.match = met(held.by, told, orders=state is not self.root).match()
         left = held.match.left_in or (() if held.contrary is None else held.contrary.category[:1])
-        return replace(held.match, word=held.word, left_in=left)
+        return replace(held.match, word=held.word, worst=max(held.worst, held.match.worst), left_in=left)
 
     def word(self, state: State) -> Word | None:
         """What may be said of it after everything that was fed."""
@@ -210,7 +216,7 @@ class Search:
                 if state is not self.root or not self.far(state).any():
                     self._learn(axes, held.contrary)
                 return False
-        held.word = meeting.word
+        held.word, held.worst = meeting.word, int(meeting.worst)
         return held.word is not None
 
     def _learn(self, axes: tuple[int, ...], contrary: Sample) -> None:
@@ -245,7 +251,7 @@ class Search:
         useful = self._useful(root, singles)
         nearest = self._best(singles, [])
         self.nearly = self.total(root) * NEARLY
-        pairs = self._grown(nearest, useful)
+        pairs = self._grown(nearest, useful) if self._come_nearer(nearest) else []
         if self.accepted:
             return
         known = starts()
@@ -253,25 +259,43 @@ class Search:
         carried = [state for change in self._carried(root, [*nearest, *pairs]) for state in self.begun(known, change)]
         if self._accept([*plain, *carried]):
             return
-        if min(map(self.total, [*nearest, *pairs, *plain, *carried]), default=0.0) > NO_NEARER * self.total(root):
+        if not self._come_nearer([*nearest, *pairs, *plain, *carried]):
             return
-        frontier = self._best(carried, [*nearest, root])
-        frontier += self._best(plain, [*nearest, root, *frontier]) + self._best(pairs, nearest)
+        begun = [*self._best(carried, [*nearest, root]), *self._best(plain, [*nearest, root])]
+        frontier = self._best(plain, [*nearest, root, *begun], self._but_for_eps)[:BUT_FOR_EPS]
+        frontier += [*sorted(begun, key=self.total), *self._best(pairs, nearest)]
         for _ in range(2, self.effort.depth + 1):
             frontier = self._best(self._grown(frontier, useful), frontier)
             if self.accepted:
                 return
 
+    def _come_nearer(self, states: Iterable[State]) -> bool:
+        return self.root is not None and min(map(self.total, states), default=0.0) <= NO_NEARER * self.total(self.root)
+
     def _grown(self, frontier: Sequence[State], useful: set[tuple[str, Any]]) -> list[State]:
-        """The states one more change away, of other starts and near states first; stops where one is the candidate."""
+        """The states one more change away from each; stops where one of them is the candidate."""
         grown: list[State] = []
-        for state in sorted(frontier, key=lambda each: (not each.start, self.total(each))):
+        for state in frontier:
             nearly = bool(state.start) or self.total(state) < self.nearly
             children = self._children(state, None if nearly else useful)
             grown += children
-            if self._accept(children):
-                break
+            for _ in range(MOST_ALMOST):
+                if self._accept(children):
+                    return grown
+                if (almost := self._almost(children)) is None:
+                    break
+                children = self._children(almost)  # one more change may be all that is missing
+                grown += children
+            else:
+                if self._accept(children):
+                    return grown
         return grown
+
+    def _almost(self, states: Iterable[State]) -> State | None:
+        """The nearest state, from another start, that only rows which then joined the probe have contradicted."""
+        known = (state for state in states if state.start and state.held.contrary is not None)
+        found = [state for state in known if self.total(state) < self.nearly]
+        return min(found, key=self.total, default=None)
 
     def _is_large(self, root: State) -> bool:
         """Whether some row is farther off than a rounding to bfloat16 can move it."""
@@ -282,12 +306,14 @@ class Search:
         """The states of all starts, with the reference's inputs, and with a change where one is given."""
         kept = {name: self.reference[name] for name in OPERANDS} | dict(change or {})
         default = {name: variable.default for name, variable in variables().items()}
-        tried = (self.state({**default, **words, **kept}, name) for name, words in starts.items())
-        return [state for state in tried if state is not None]
+        tried = [(name, {**default, **words, **kept}) for name, words in starts.items()]
+        own_eps = {"eps": self.reference["eps"]}  # for a start whose own eps vanishes in these dtypes
+        found = (self.state(words, name) or self.state({**words, **own_eps}, name) for name, words in tried)
+        return [state for state in found if state is not None]
 
     def _carried(self, root: State, states: Iterable[State]) -> list[Words]:
-        """Changes that a search from other starts begins with as well: the axes that the rows speak for, and what
-        brought the reference nearest, each of other variables."""
+        """What a search from other starts begins with as well: a gain or none, as the reference has it; the axes that
+        the rows speak for; and what brought the reference nearest, each of other variables."""
         families: dict[frozenset[str], Words] = {}
         for state in sorted(states, key=self._promise):
             if self.total(state) > HELPED * self.total(root) or len(families) == MOST_CARRIED:
@@ -295,7 +321,7 @@ class Search:
             change = changes(state.words, self.reference)
             families.setdefault(frozenset(change), change)
         axes: list[Words] = [] if self.evidence.rows_stand_alone else [{"axes": (-2,)}, {"axes": (-2, -1)}]
-        return [*axes, *families.values()]
+        return [{"gain_applied": self.reference["gain_applied"]}, *axes, *families.values()]
 
     def _children(
         self, state: State, only: "set[tuple[str, Any]] | None" = None, causes_: Sequence[str] | None = None
@@ -372,12 +398,14 @@ class Search:
                 helped |= set(changes(state.words, self.reference).items())
         return helped | self.unresolved
 
-    def _best(self, states: Iterable[State], before: Sequence[State]) -> list[State]:
+    def _best(
+        self, states: Iterable[State], before: Sequence[State], key: "Callable[[State], Any] | None" = None
+    ) -> list[State]:
         """The nearest states, no two with the same distances, and few that change the same variables."""
         kept: list[State] = []
         families: dict[tuple[str, frozenset[str]], int] = {}
         known = [self.far(other) for other in before]
-        for state in sorted(states, key=self._promise):
+        for state in sorted(states, key=key or self._promise):
             far = self.far(state)
             family = state.start, frozenset(changes(state.words, self.reference))
             if families.get(family, 0) == ALIKE or any(np.array_equal(far, other) for other in known):
@@ -388,6 +416,12 @@ class Search:
             if len(kept) == self.effort.kept:
                 break
         return kept
+
+    def _but_for_eps(self, state: State) -> float:
+        """The distance without the rows that see eps: its number is read from them once the rest is right."""
+        counts = ~np.isin(self._names(state), SEES_EPS)
+        weights = self._probe(state.spec.axes).weights[counts]
+        return float((self.far(state)[counts] * weights).sum()) if len(weights) else self.total(state)
 
     def _promise(self, state: State) -> tuple[float, int]:
         """What states are sorted by: the distance, a little more for numbers that nobody would write; then changes."""
@@ -408,6 +442,8 @@ class Search:
                 equal += self.size
                 if equal > MOST_EQUAL:
                     break
+                if state.held.word == "bit-equal":  # what is nearly the candidate says less than what is it
+                    waiting = [each for each in waiting if not self.far(each).any()]
             else:  # the probe has rows that contradict it, and perhaps others
                 waiting = sorted((each for each in waiting if self.could_match(each)), key=self.total)
         return bool(self.accepted)

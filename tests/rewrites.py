@@ -91,7 +91,7 @@ def norm(spec: NormSpec, x: Array, gain: Array, *, total: Total) -> Array:
     one, eps = np.float32(1), np.float32(spec.eps)
     wide = x.astype(np.float32)
     count = np.float32(x.shape[-1])
-    mean = total(wide * wide).astype(np.float32)
+    mean: Array = total(wide * wide).astype(np.float32)
     mean = mean / count if spec.mean_scaling == "divide_by_n" else mean * (one / count)
     if spec.eps_placement == "inside_sqrt":
         mean = mean + eps
@@ -137,7 +137,8 @@ def _in_chunks(squares: Array, size: int, seed: int) -> Array:
 
 def _in_chunks_of_float64(squares: Array, size: int, seed: int) -> Array:
     parts = [squares[:, at : at + size].sum(axis=-1, keepdims=True) for at in range(0, squares.shape[-1], size)]
-    return np.concatenate(parts, axis=-1).astype(np.float64).sum(axis=-1, keepdims=True)
+    found: Array = np.concatenate(parts, axis=-1).astype(np.float64).sum(axis=-1, keepdims=True)
+    return found
 
 
 def _shuffled(squares: Array, size: int, seed: int) -> Array:
@@ -154,7 +155,8 @@ def _strided(squares: Array, size: int, seed: int) -> Array:
 
 
 def _in_float64(squares: Array, size: int, seed: int) -> Array:
-    return squares.astype(np.float64).sum(axis=-1, keepdims=True)
+    found: Array = squares.astype(np.float64).sum(axis=-1, keepdims=True)
+    return found
 
 
 def _compensated(squares: Array, size: int, seed: int) -> Array:
