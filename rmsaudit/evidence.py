@@ -30,7 +30,7 @@ ALIKE, MOSTLY = 2.0**-4, 0.5
 """Outputs that are this close, relative, are alike; two rows of which more than this share are alike, are as well."""
 MOST_OF_WHOLE = 1 << 16
 """Elements of them that every hypothesis is run on, about."""
-MOST_WHOLE = 64  # rows of a case that is kept whole
+MOST_WHOLE = 64  # rows of a case that are kept
 GUIDING_GAINS = ("near 0", "near 1", "lost beside 1")
 MOST_CASES = 3  # of one category at the battery's own width, besides gains and tail
 BEYOND = 40.0
@@ -74,7 +74,7 @@ class Evidence:
     """Everything that hypotheses are held against.
 
     guide: rows that numbers are read from and hypotheses are run on; rest: what the shares that are told are of,
-    besides. cases: all that was fed, every row of it.
+    besides. cases: all that was fed; of a case of more than MOST_WHOLE rows, so many.
     """
 
     guide: tuple[Sample, ...]
@@ -84,7 +84,7 @@ class Evidence:
     @cached_property
     def whole(self) -> tuple[Sample, ...]:
         """The cases that a statistic which crosses rows is looked for in: of wide ones, the first."""
-        named = [case for case in self.cases if case.case.category in WHOLE and case.rows <= MOST_WHOLE]
+        named = [case for case in self.fed((-2,)) if case.case.category in WHOLE]
         few = max(1, MOST_OF_WHOLE // max((case.candidate.size for case in named), default=1))
         return tuple(named[:few])
 
@@ -95,6 +95,10 @@ class Evidence:
     def told(self, axes: tuple[int, ...]) -> tuple[Sample, ...]:
         """The samples that shares and distances are told of."""
         return (*self.guide, *self.rest) if axes == (-1,) else self.whole
+
+    def fed(self, axes: tuple[int, ...]) -> tuple[Sample, ...]:
+        """The cases that a spec with these axes can be run on: where a statistic crosses rows, only whole ones."""
+        return self.cases if axes == (-1,) else tuple(case for case in self.cases if case.whole)
 
     @cached_property
     def rows_stand_alone(self) -> bool:
@@ -157,7 +161,7 @@ class Gathering:
         if name in LEFT_OUT or reference.shape != candidate.shape:
             return
         whole = _whole(case, reference, candidate)
-        self.cases.append(whole)
+        self.cases.append(whole if whole.rows <= MOST_WHOLE else whole.taken(np.array(_spread(whole.rows, MOST_WHOLE))))
         of_its_kind = sum(each.case.category == name for each in self.cases)
         if name not in ("gains", "tail") and of_its_kind > MOST_CASES:
             return

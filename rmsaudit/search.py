@@ -209,7 +209,7 @@ class Search:
             return held.word is not None
         held.verified = True
         meeting = Meeting(held.by)
-        for samples in (self.evidence.told(axes), self.evidence.cases):
+        for samples in (self.evidence.told(axes), self.evidence.fed(axes)):
             held.contrary = contradicted(meeting, samples)
             self.spent += sum(sample.case.x.size for sample in samples)
             if held.contrary is not None:

@@ -176,6 +176,18 @@ def test_presets_are_ranked_with_the_equal_ones_first():
     assert [each.word is None for each in near] == sorted(each.word is None for each in near)
 
 
+def test_evidence_of_many_rows_stays_small():
+    spec = resolve(SINGLE)
+    gathering = Gathering(spec.width)
+    for case in fed(spec, spec, rows=200):
+        output = emulate(fitted(spec, case.width), case)
+        gathering.add(case, output, output)
+    seen = gathering.evidence()
+    assert max(case.rows for case in seen.cases) == 64
+    assert all(case.whole == (case.rows < 64) for case in seen.cases)
+    assert all(case.whole for case in seen.fed((-2,)))
+
+
 # --- composites ------------------------------------------------------------------------------------------------------
 
 

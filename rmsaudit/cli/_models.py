@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rmsaudit.documents.checkpoints import Checkpoint
     from rmsaudit.documents.sites import Site, Sites
     from rmsaudit.errors import InputProblem
-    from rmsaudit.model.audit import Model
+    from rmsaudit.model.matched import Model
     from rmsaudit.model.sites import SiteSide
 
 
@@ -23,7 +23,7 @@ def read_model(path: "Path", dtype: str) -> "Model":
     from rmsaudit.documents.checkpoints.opening import open_checkpoint
     from rmsaudit.documents.problems import printable
     from rmsaudit.documents.sites.find import find_sites
-    from rmsaudit.model.audit import Model
+    from rmsaudit.model.matched import Model
 
     checkpoint = open_checkpoint(path)
     found = find_sites(checkpoint)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rmsaudit.documents.sites.names import Names
     from rmsaudit.documents.tensors import TensorPlace
     from rmsaudit.errors import Problem
-    from rmsaudit.model.audit import Model
+    from rmsaudit.model.matched import Model
 
 DTYPES = ("float32", "bfloat16", "float16")
 

@@ -11,7 +11,8 @@ from rmsaudit import gate
 from rmsaudit.audit import Facts, Judgement
 from rmsaudit.errors import CouldNotRun
 from rmsaudit.model import work
-from rmsaudit.model.audit import Model, Plan, run
+from rmsaudit.model.audit import Plan, run
+from rmsaudit.model.matched import Model
 from rmsaudit.record import Environment, Replay
 from rmsaudit.tolerance import Exact, Policy, Ratio, Ulp, When
 

@@ -8,7 +8,7 @@ import pytest
 
 from rmsaudit.case import Case
 from rmsaudit.emulator import emulate
-from rmsaudit.model.audit import Matched, Model
+from rmsaudit.model.matched import Matched, Model
 from rmsaudit.model.relation import index, relate
 from rmsaudit.model.sites import eps_in_use, over_heads
 
