@@ -61,6 +61,9 @@ SEES_EPS = ("near-eps", "tiny", "zero")
 OPERANDS = ("width", "input_dtype", "gain_dtype", "residual_dtype")
 """What the inputs are, whatever is done with them: kept from the reference when the search begins elsewhere."""
 
+REFERENCE = "the reference"
+"""The name of the reference where it is searched from as other starts are."""
+
 Starts = Mapping[str, Words]
 """Other places to search from, by name: presets, or what a side is believed to be."""
 
@@ -254,7 +257,7 @@ class Search:
         pairs = self._grown(nearest, useful) if self._come_nearer(nearest) else []
         if self.accepted:
             return
-        known = starts()
+        known = starts() if self.evidence.rows_stand_alone else {REFERENCE: self.reference, **starts()}
         plain = self.begun(known)
         carried = [state for change in self._carried(root, [*nearest, *pairs]) for state in self.begun(known, change)]
         if self._accept([*plain, *carried]):
@@ -270,7 +273,10 @@ class Search:
                 return
 
     def _come_nearer(self, states: Iterable[State]) -> bool:
-        return self.root is not None and min(map(self.total, states), default=0.0) <= NO_NEARER * self.total(self.root)
+        """Whether any of them has; or rows do not stand alone: other axes bring nothing nearer by themselves."""
+        if self.root is None or not self.evidence.rows_stand_alone:
+            return self.root is not None
+        return min(map(self.total, states), default=0.0) <= NO_NEARER * self.total(self.root)
 
     def _grown(self, frontier: Sequence[State], useful: set[tuple[str, Any]]) -> list[State]:
         """The states one more change away from each; stops where one of them is the candidate."""
