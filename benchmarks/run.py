@@ -51,7 +51,7 @@ def main() -> None:
     os.environ.update(ONE_THREAD)
     print("| What | rmsaudit | peer | ratio | reach |")
     print("|---|---|---|---|---|")
-    for bench in (whole_processes, emulator, measures, oracle):
+    for bench in (whole_processes, search, emulator, measures, oracle):
         for line in bench(repeat):
             print(line, flush=True)
 
@@ -102,6 +102,18 @@ def whole_processes(repeat: int) -> list[Line]:
         Line(f"`{what}` against `import torch`", ours, theirs, reach)
         for (what, (_, reach)), ours in zip(jobs.items(), seconds, strict=False)
     ]
+
+
+def search(repeat: int) -> list[Line]:
+    """compare on a side that runs code and breaks its declaration, with and without the search for the cause."""
+    lines = []
+    for name in ("one-change", "two-changes", "unexplained"):
+        live = HERE / "live"
+        command = ["-m", "rmsaudit", "compare", "--ref", str(live / "reference.yaml"), "--allow-code"]
+        command += ["--cand", str(live / f"{name}.yaml")]
+        ours, theirs = in_turn(repeat, process(*command), process(*command, "--no-explain"))
+        lines.append(Line(f"`compare` that finds the cause, {name}, against `--no-explain`", ours, theirs, "2"))
+    return lines
 
 
 def emulator(repeat: int) -> list[Line]:

@@ -44,10 +44,17 @@ class Inputs:
     rows: int
     seed: int
 
-    def plan(self, *, ladder: bool, behaviours: bool = False) -> "Plan":
+    def plan(self, *, ladder: bool, behaviours: bool = False, explain: bool = True) -> "Plan":
         from rmsaudit.audit import Plan
 
-        return Plan(rows=self.rows, seed=self.seed, categories=self.categories, ladder=ladder, behaviours=behaviours)
+        return Plan(
+            rows=self.rows,
+            seed=self.seed,
+            categories=self.categories,
+            ladder=ladder,
+            behaviours=behaviours,
+            explain=explain,
+        )
 
     def read(self) -> "tuple[list[Implementation], list[Problem]]":
         """The sides that could be read, and everything that is wrong with the others."""

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Ask sides that run code how they behave beside their numbers.",
 )
+@click.option(
+    "--explain/--no-explain",
+    default=True,
+    show_default=True,
+    help="Search for what explains a side that does not compute what it declares.",
+)
 @click.option("--allow-code", is_flag=True, help="Run the code that a file names (also: RMSAUDIT_ALLOW_CODE=1).")
 @output_format
 def command(
@@ -32,6 +38,7 @@ def command(
     out: Path | None,
     ladder: bool,
     behaviours: bool,
+    explain: bool,
     allow_code: bool,
     output_format: str,
 ) -> int:
@@ -61,7 +68,7 @@ def command(
     with ExitStack() as stack:
         reference, candidate = parties(sides, consent(allow_code), stack)
         notify = stack.enter_context(progress())
-        chosen = inputs.plan(ladder=ladder, behaviours=behaviours)
+        chosen = inputs.plan(ladder=ladder, behaviours=behaviours, explain=explain)
         record = audit.run(
             reference, candidate, chosen, facts=facts, judgement=judgement, notify=notify, presets=preset_words
         )
