@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmsaudit import battery, findings, gain_findings, gate
+from rmsaudit import battery, findings, gain_findings, gate, kept_rows
 from rmsaudit.arrays import Array, hex_of, round_to, word_of
 from rmsaudit.battery import Category, Setup, Skipped
 from rmsaudit.belief import BeliefTally
@@ -44,7 +44,6 @@ from rmsaudit.record import (
     Tool,
 )
 from rmsaudit.results import Tally
-from rmsaudit.rounding import Question
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.eps import effective
 from rmsaudit.semantics.resolve import fitted
@@ -218,7 +217,7 @@ class _Work:
             for name, party in (("reference", self.reference), ("candidate", self.candidate))
             if not isinstance(party.side, Declared)
         }
-        self.question = Question(*self.specs, any_order=("reference" in self.beliefs, "candidate" in self.beliefs))
+        self.kept: list[kept_rows.Kept] = []
         self.gathering = Gathering(self.specs[0].width) if self.chosen.explain and self.beliefs else None
         self.setup = setup_of(self.specs, self.gains, self.chosen, only_width=only_width(sides))
 
@@ -280,7 +279,7 @@ class _Work:
         if self.gathering is not None:
             self.gathering.add(self.gains.for_candidate(case), *outputs)
         if self.chosen.explain and self.gains.for_candidate(case) is case:
-            self.question.add(case, *outputs)
+            self.kept.append(kept_rows.kept(case, *outputs))
         if self.rungs:
             self.ladder.climb(case, self.gains.for_candidate(case).gain, *outputs)
         limit = self._limit(case.category, tally)
@@ -353,9 +352,13 @@ def _record(work: _Work, facts: Facts) -> AcceptanceRecord:
 
 
 def _with_rounding(work: _Work, judged: AcceptanceRecord) -> AcceptanceRecord:
-    """With whether rounding explains what differs, unless the ladder of two declared sides has told all there is."""
-    told_already = not work.beliefs and work.chosen.ladder and not judged.outcome.startswith("accepted")
-    found = None if told_already or not work.chosen.explain else work.question.finding()
+    """With whether rounding explains what differs; of two declared sides, where they are accepted all the same."""
+    if not work.chosen.explain or not (work.beliefs or judged.outcome.startswith("accepted")):
+        return judged
+    from rmsaudit.rounding import Question
+
+    any_order = "reference" in work.beliefs, "candidate" in work.beliefs
+    found = Question(*work.specs, any_order=any_order, kept=work.kept).finding()
     return judged if found is None else judged.model_copy(update={"findings": (*judged.findings, found)})
 
 

@@ -1,23 +1,18 @@
 """Whether rounding can explain what differs: asked of a few rows of every case, told in one finding with its proof."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import NamedTuple
 
-import numpy as np
-
 from rmsaudit.arrays import Array, word_of
-from rmsaudit.case import Case
-from rmsaudit.evidence import steps
 from rmsaudit.inversion.explainable import ElementWitness, Explained, Observed, RowWitness, Verdict, explainable
-from rmsaudit.ladder import unequal
+from rmsaudit.kept_rows import Kept
 from rmsaudit.record import Finding, Pair
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.resolve import fitted
 
 CAUSE = "rounding"
-ROWS = 4
-"""Rows of a case that differ and are asked about, at most: the one farthest apart, and some of every size."""
 WORDS: tuple[Verdict, ...] = ("not explainable by rounding", "explainable by rounding", "bit-equal", "not observable")
 WEIGHTIEST_FIRST: tuple[Verdict, ...] = (
     "not explainable by rounding", "not observable", "explainable by rounding", "bit-equal",
@@ -25,23 +20,14 @@ WEIGHTIEST_FIRST: tuple[Verdict, ...] = (
 MOST_NAMED = 6
 
 
-class _Kept(NamedTuple):
-    """Rows of a case with what both sides returned for them. numbers: of the rows within their case."""
-
-    case: Case
-    reference: Array
-    candidate: Array
-    numbers: tuple[int, ...]
-
-
 class _Answer(NamedTuple):
-    kept: _Kept
+    kept: Kept
     found: Explained
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Question:
-    """Rows on their way: handed in case by case, judged when somebody asks.
+    """Whether rounding explains how the candidate differs from the reference in the rows that were kept.
 
     any_order: of the reference and of the candidate, whether nothing is known of its order of the sum, as of a side
     that runs code; then no order is assumed.
@@ -50,13 +36,7 @@ class Question:
     reference: NormSpec
     candidate: NormSpec
     any_order: tuple[bool, bool]
-    kept: list[_Kept] = field(default_factory=list)
-
-    def add(self, case: Case, reference: Array, candidate: Array) -> None:
-        """Keeps some rows of a case that both sides were fed alike, the gains included."""
-        rows = _choose(case, reference, candidate)
-        few = replace(case, x=case.x[rows], residual=case.residual[rows])
-        self.kept.append(_Kept(few, reference[rows], candidate[rows], tuple(map(int, rows))))
+    kept: Sequence[Kept]
 
     def finding(self) -> Finding | None:
         """The four words by category; None where nothing differs."""
@@ -79,7 +59,7 @@ class Question:
             next_step=_next_step(by_word),
         )
 
-    def _answer(self, kept: _Kept) -> Explained:
+    def _answer(self, kept: Kept) -> Explained:
         if not len(kept.numbers):
             return Explained(equal=1, explainable=0, not_explainable=0, not_observable=0)
         sides = (
@@ -100,18 +80,6 @@ def _observed(spec: NormSpec, width: int, output: Array, *, any_order: bool) -> 
     """A side as it is judged: by the dtype that it returned, and by the order that no other one exceeds."""
     as_seen = replace(fitted(spec, width), output_dtype=word_of(output))
     return Observed(replace(as_seen, accumulate_order="sequential") if any_order else as_seen, output)
-
-
-def _choose(case: Case, reference: Array, candidate: Array) -> Array:
-    """Rows that differ: the one farthest apart, the smallest, the largest, and one between."""
-    differing = np.flatnonzero(unequal(reference, candidate).any(axis=-1))
-    if len(differing) <= ROWS:
-        return differing
-    largest = np.abs(case.x[differing].astype(np.float64)).max(axis=-1, initial=0.0)
-    by_size = differing[np.argsort(largest, kind="stable")]
-    spread = by_size[np.linspace(0, len(by_size) - 1, ROWS - 1).round().astype(int)]
-    farthest = np.abs(steps(reference[differing], candidate[differing])).max(axis=-1, initial=0.0).argmax()
-    return np.unique([differing[farthest], *spread])
 
 
 def _weightiest(answers: list[_Answer]) -> Verdict:
@@ -161,7 +129,7 @@ def _beyond(answers: list[_Answer]) -> str:
     kept, witness = max(witnesses, key=lambda found: _how_far(found[1]))
     place = ", ".join(filter(None, (kept.case.category, kept.case.label, f"row {kept.numbers[witness.row]}")))
     if isinstance(witness, ElementWitness):
-        apart = f"{witness.apart:.4g} apart" if np.isfinite(witness.apart) else "finite on one side only"
+        apart = f"{witness.apart:.4g} apart" if isfinite(witness.apart) else "finite on one side only"
         return f"{place}, column {witness.column}: {apart}, and rounding on both sides reaches {witness.reach:.4g}"
     ours, theirs = (_interval(factor) for factor in (witness.reference, witness.candidate))
     return f"{place}: its factor is within {ours} by the reference's outputs, within {theirs} by the candidate's"
@@ -169,7 +137,7 @@ def _beyond(answers: list[_Answer]) -> str:
 
 def _how_far(witness: ElementWitness | RowWitness) -> tuple[bool, float]:
     if isinstance(witness, ElementWitness):
-        return True, witness.apart / witness.reach if witness.reach and np.isfinite(witness.apart) else np.inf
+        return True, witness.apart / witness.reach if witness.reach and isfinite(witness.apart) else inf
     gap = max(witness.reference[0], witness.candidate[0]) / max(min(witness.reference[1], witness.candidate[1]), 5e-324)
     return False, float(gap)
 

@@ -12,6 +12,7 @@ from rmsaudit import audit
 from rmsaudit.arrays import Array, round_to
 from rmsaudit.case import Case
 from rmsaudit.emulator import emulate
+from rmsaudit.kept_rows import kept
 from rmsaudit.loaders import Ran
 from rmsaudit.loaders.spec import Declared
 from rmsaudit.record import AcceptanceRecord, Environment, Replay, Resolved, SideRecord
@@ -32,9 +33,12 @@ def new_case(category: str = "ordinary", *, rows: int = 16, scale: float = 1.0, 
 
 def asked(case: Case, candidate: Array, *, unknown: bool = False, **words: Any) -> Question:
     spec = resolve({"width": WIDTH, "input_dtype": "float32"})
-    question = Question(spec, resolve({"width": WIDTH, **words}), any_order=(False, unknown))
-    question.add(case, emulate(spec, case), candidate)
-    return question
+    return Question(
+        spec,
+        resolve({"width": WIDTH, **words}),
+        any_order=(False, unknown),
+        kept=[kept(case, emulate(spec, case), candidate)],
+    )
 
 
 def output(case: Case, **words: Any) -> Array:
@@ -68,8 +72,12 @@ def test_another_eps_is_no_rounding(word: str) -> None:
     """In bfloat16 rows of the size of eps alone tell two eps of 1e-6 and 1e-5 apart."""
     case, words = new_case("near-eps", scale=1e-3, word=word), {"input_dtype": word, "eps": 1e-5}
     spec = resolve({"width": WIDTH, "input_dtype": word})
-    question = Question(spec, resolve({"width": WIDTH, **words}), any_order=(False, False))
-    question.add(case, emulate(spec, case), output(case, **words))
+    question = Question(
+        spec,
+        resolve({"width": WIDTH, **words}),
+        any_order=(False, False),
+        kept=[kept(case, emulate(spec, case), output(case, **words))],
+    )
     found = question.finding()
     assert found is not None
     assert found.claim == "Rounding cannot explain what differs."
@@ -95,8 +103,7 @@ def test_a_row_off_by_one_small_factor_is_proven_by_two_intervals() -> None:
     spec = resolve({"width": WIDTH, "input_dtype": "bfloat16"})
     exact = replace(spec, output_dtype="float32", gain_product_dtype="float32")
     candidate = round_to(emulate(exact, case) * np.float32(1 + 2.0**-9), "bfloat16")
-    question = Question(spec, spec, any_order=(False, False))
-    question.add(case, emulate(spec, case), candidate)
+    question = Question(spec, spec, any_order=(False, False), kept=[kept(case, emulate(spec, case), candidate)])
     found = question.finding()
     assert found is not None
     (told,) = re.findall(r"its factor is within \[(.*?), (.*?)\] by .* within \[(.*?), (.*?)\] by", found.evidence)
