@@ -33,7 +33,7 @@ from rmsaudit.results import Tally
 if TYPE_CHECKING:
     from rmsaudit.documents.tensors import TensorPlace
 
-SITES_PER_PORTION = 16
+SITES_PER_PORTION = 32
 MOST_TOLD = 3  # tensors in one message
 
 

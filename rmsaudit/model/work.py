@@ -4,7 +4,7 @@ What depends on the inputs and the words alone is shared by all sites of a porti
 by the number of workers, so that the result does not depend on who ran what.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,14 +16,13 @@ from rmsaudit.case import Case
 from rmsaudit.emulator import emulate_each
 from rmsaudit.measure.distance import Apart, apart, distance
 from rmsaudit.measure.limits import Limit
-from rmsaudit.measure.measurement import Distance
 from rmsaudit.measure.statistics import measure
 from rmsaudit.measure.violations import count_violations
-from rmsaudit.oracle import Answer, oracle_each
+from rmsaudit.oracle import oracle_each
 from rmsaudit.results import Tally, finite_range, most_different, ratio_of_element, ratios_of, worst_of
 from rmsaudit.semantics import NormSpec
 from rmsaudit.semantics.resolve import fitted
-from rmsaudit.tolerance import Policy
+from rmsaudit.tolerance import Policy, Ratio
 
 OWN_GAINS = "gains"
 """The category that brings gains of its own. A model has its gains, so it is left out unless it is asked for."""
@@ -61,7 +60,8 @@ class Portion:
 class Cell:
     """One site in one category. violations: elements beyond the limit; None where no limit is asked of elements.
 
-    oracle_ulp: the farthest of each side from the oracle; None where that was not asked.
+    nonfinite: counted where the policy forbids them. oracle_ulp: the farthest of each side from the oracle; None where
+    no rule asks for it.
     """
 
     apart: Apart
@@ -142,22 +142,20 @@ def run_case(portion: Portion, case: Case, measured: Measured) -> None:
     outputs = tuple(emulate_each(spec, case, each) for spec, each in zip(specs, zip(*gains, strict=True), strict=True))
     reference, candidate = outputs
     asked = [portion.judged or _differ(one, other) for one, other in zip(reference, candidate, strict=True)]
-    answers = oracle_each(specs[0], case, [own for (own, _), ask in zip(gains, asked, strict=True) if ask])
-    near: list[tuple[Distance, Distance] | None] = []
-    exact: list[Array | None] = []
-    for number, ask in enumerate(asked):
-        answer = next(answers) if ask else None
-        exact.append(None if answer is None else answer.values)
-        near.append(None if answer is None else _near(answer, reference[number], candidate[number]))
-        for tier, count in () if answer is None else vars(answer.tiers).items():
+    exact = dict.fromkeys(np.flatnonzero(asked).tolist(), np.empty(0))
+    for number, answer in zip(exact, oracle_each(specs[0], case, [gains[n][0] for n in exact]), strict=True):
+        exact[number] = answer.values
+        for tier, count in vars(answer.tiers).items():
             measured.tiers[tier] = measured.tiers.get(tier, 0) + count
-    violations = _add_cells(portion, case, (reference, candidate), near, measured)
-    together = measured.together.setdefault(case.category, Tally(case.category))
-    together.merge(_all_sites(portion, specs[0], case, (reference, candidate), exact))
-    together.merge(Tally(case.category, violations=violations))
-    for far in near:
-        if far is not None:
-            together.merge(Tally(case.category, reference=far[0], candidate=far[1]))
+    violations = _add_cells(portion, case, (reference, candidate), exact, measured)
+    added = _all_sites(portion, specs[0], case, (reference, candidate), exact)
+    added.violations = violations
+    if exact:
+        truth = np.concatenate(list(exact.values()))
+        added.reference, added.candidate = (
+            distance(side[list(exact)].reshape(truth.shape), truth) for side in (reference, candidate)
+        )
+    measured.together.setdefault(case.category, Tally(case.category)).merge(added)
 
 
 def _fed(case: Case, site: SiteGains) -> tuple[Array, Array]:
@@ -178,36 +176,37 @@ def _differ(one: Array, other: Array) -> bool:
     return not np.array_equal(bits(one), bits(other))
 
 
-def _near(answer: Answer, reference: Array, candidate: Array) -> tuple[Distance, Distance]:
-    return distance(reference, answer.values), distance(candidate, answer.values)
-
-
 def _add_cells(
-    portion: Portion,
-    case: Case,
-    outputs: tuple[Array, Array],
-    near: Sequence[tuple[Distance, Distance] | None],
-    measured: Measured,
+    portion: Portion, case: Case, outputs: tuple[Array, Array], exact: Mapping[int, Array], measured: Measured
 ) -> int | None:
     """Adds the case to the cells of all sites. Gives back how many elements of all are beyond the limit, if any is
-    asked."""
-    row = None if portion.policy is None else portion.policy.row_for(case.category, portion.reference.output_dtype)
+    asked. exact: the oracle's values by the site's number."""
+    policy = portion.policy
+    row = None if policy is None else policy.row_for(case.category, portion.reference.output_dtype)
     limit = None if row is None else gate.elementwise(row)
     total = 0
-    for site, one, other, far in zip(portion.sites, *outputs, near, strict=True):
+    for number, (site, one, other) in enumerate(zip(portion.sites, *outputs, strict=True)):
         found = apart(one, other)
         cell = Cell(
             apart=found,
             elements=one.size,
             violations=None if limit is None else _violations(found, one, other, limit),
-            nonfinite=int(np.count_nonzero(~(np.isfinite(one) & np.isfinite(other)))),
-            oracle_ulp=None if far is None else (far[0].max_ulp, far[1].max_ulp),
+            nonfinite=_nonfinite(one, other) if policy is not None and policy.nonfinite == "forbid" else 0,
+            oracle_ulp=_far(exact[number], one, other) if isinstance(row, Ratio) and number in exact else None,
         )
         cells = measured.cells[site.name]
         before = cells.get(case.category)
         cells[case.category] = cell if before is None else before.joined(cell)
         total += cell.violations or 0
     return None if limit is None else total
+
+
+def _nonfinite(one: Array, other: Array) -> int:
+    return int(np.count_nonzero(~(np.isfinite(one) & np.isfinite(other))))
+
+
+def _far(exact: Array, one: Array, other: Array) -> tuple[int, int]:
+    return distance(one, exact).max_ulp, distance(other, exact).max_ulp
 
 
 def _violations(found: Apart, reference: Array, candidate: Array, limit: Limit) -> int:
@@ -218,7 +217,7 @@ def _violations(found: Apart, reference: Array, candidate: Array, limit: Limit) 
 
 
 def _all_sites(
-    portion: Portion, spec: NormSpec, case: Case, outputs: tuple[Array, Array], exact: Sequence[Array | None]
+    portion: Portion, spec: NormSpec, case: Case, outputs: tuple[Array, Array], exact: Mapping[int, Array]
 ) -> Tally:
     """The case over all sites at once. An element's row then tells its site as well."""
     label = f"{portion.sites[0].name}: {case.label}"  # no other portion begins with this site
@@ -229,7 +228,7 @@ def _all_sites(
     for each in most_different(found):
         number, row = divmod(each.row, case.x.shape[0])
         name = ": ".join(word for word in (portion.sites[number].name, case.label) if word)
-        tally.named[each.place] = worst_of(replace(each, row=row, case=name), case, exact[number], spread)
+        tally.named[each.place] = worst_of(replace(each, row=row, case=name), case, exact.get(number), spread)
     return tally
 
 

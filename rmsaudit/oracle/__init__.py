@@ -52,16 +52,21 @@ def oracle(spec: NormSpec, case: Case, *, dtype: str | None = None, with_approx:
     return answer(formula(spec), operands, dtype or spec.output_dtype, with_approx=with_approx)
 
 
-def oracle_each(spec: NormSpec, case: Case, gains: Iterable[Array], *, dtype: str | None = None) -> Iterator[Answer]:
+def oracle_each(spec: NormSpec, case: Case, gains: Iterable[Array], *, dtype: str | None = None) -> list[Answer]:
     """As `oracle` on the case under each of several gains [width]; what does not depend on them is worked out once.
 
     Raises NotIeee.
     """
     question = formula(spec)
     shared: _Shared | None = None if question.gain_first else {}
-    for gain in gains:
-        operands = Operands(x=case.x, gain=gain, bias=case.bias, residual=case.residual)
-        yield answer(question, operands, dtype or spec.output_dtype, shared=shared)
+    require_ieee("before")
+    found = []
+    with np.errstate(all="ignore"):
+        for gain in gains:
+            operands = Operands(x=case.x, gain=gain, bias=case.bias, residual=case.residual)
+            found.append(_Pass(question, operands, dtype or spec.output_dtype, False, shared).run())
+    require_ieee("after")
+    return found
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,15 +85,11 @@ def answer(
     dtype: str,
     *,
     with_approx: bool = False,
-    shared: "_Shared | None" = None,
 ) -> Answer:
-    """As `oracle`, on bare arrays. Raises NotIeee, and ValueError where an operand is missing.
-
-    shared: what earlier answers on the same operands but for the gain have prepared; filled here.
-    """
+    """As `oracle`, on bare arrays. Raises NotIeee, and ValueError where an operand is missing."""
     require_ieee("before")
     with np.errstate(all="ignore"):
-        result = _Pass(question, operands, dtype, with_approx, shared).run()
+        result = _Pass(question, operands, dtype, with_approx, None).run()
     require_ieee("after")
     return result
 
