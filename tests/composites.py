@@ -137,7 +137,7 @@ def recovered(composite: Composite) -> bool:
     """
     found = explain(composite.reference, evidence(composite.reference, composite.candidate), starts=presets)
     truth = resolve(composite.candidate)
-    return any(_is(spec, truth) for spec in told(composite.reference, found))
+    return any(is_same(spec, truth) for spec in told(composite.reference, found))
 
 
 def told(reference: Mapping[str, Any], found: Explanations) -> Iterator[NormSpec]:
@@ -151,7 +151,7 @@ def told(reference: Mapping[str, Any], found: Explanations) -> Iterator[NormSpec
                 yield resolve({**reference, **changes})
 
 
-def _is(spec: NormSpec, truth: NormSpec) -> bool:
+def is_same(spec: NormSpec, truth: NormSpec) -> bool:
     """Whether they are the same up to the order of the sum, which is not told where the sum has at least 24 bits."""
     if all(FORMATS[each.accumulate_dtype].precision >= 24 for each in (spec, truth)):
         spec = replace(spec, accumulate_order=truth.accumulate_order)
