@@ -52,9 +52,6 @@ NUMBERS = [
 ]  # fmt: skip
 NOT_FOUND = {
     ("eps a thirtieth", 4096): "an eps of no short decimal is not read exactly out of wide bfloat16 rows",
-    ("gain rounded", 1000): "gains rounded to 8 bits are not proposed for wider gains",
-    ("gain rounded", 33): "gains rounded to 8 bits are not proposed for wider gains",
-    ("gain rounded", 96): "gains rounded to 8 bits are not proposed for wider gains",
     ("association", 1000): "a float32 product in another order is a few ulp, and drowns in the order of the sum",
 }
 

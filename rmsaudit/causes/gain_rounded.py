@@ -10,7 +10,21 @@ What to check: the dtype of the stored gain, of the addition, and whether the ga
 first.
 """
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rmsaudit.clues import Clues
+
 VARIABLES = ("gain_cast", "gain_offset_dtype", "gain_dtype")
 NEXT_STEP = (
     "Name the dtype in which the gain is held and the offset is added, on both sides; projects differ here by design."
 )
+EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
+
+
+def propose(clues: "Clues") -> Iterator[dict[str, Any]]:
+    """Every dtype that is worth trying elsewhere, and for the stored gains those of 8 bits as well."""
+    for name in VARIABLES:
+        yield from ({name: value} for value in clues.other_values(name))
+    yield from ({"gain_cast": word} for word in EIGHT_BITS if word != clues.spec.gain_cast)

@@ -9,7 +9,7 @@ from rmsaudit import audit, causes
 from rmsaudit.ladder import GAIN
 from rmsaudit.loaders.spec import Declared
 from rmsaudit.model.names import compact
-from rmsaudit.model.relation import Relation
+from rmsaudit.model.relation import Relation, by_how_much
 from rmsaudit.model.sites import SitePair, SiteSide
 from rmsaudit.model_record import SiteFinding
 from rmsaudit.record import Environment, Finding, GainPlace, Pair, Replay, Resolved, SideRecord
@@ -131,6 +131,7 @@ def _about_gains(finding: Finding, pairs: Sequence[SitePair], matched: "Matched"
         )
     says = dict.fromkeys(relation.says for _, relation in relations)
     shown = next(iter(says)) if len(says) == 1 else _by_site(relations)
+    shown += by_how_much(relation for _, relation in relations)
     cause = "gain-offset" if all(OFFSET_SAYS in words for words in says) else finding.cause
     told = {"claim": f"The candidate's gains, as they are applied, are not the reference's: {shown}.", "cause": cause}
     if finding.variable != GAIN or cause != finding.cause:

@@ -17,11 +17,12 @@ Kind = Literal["same", "restated", "of another site", "other"]
 @dataclass(frozen=True)
 class Relation:
     """kind: same: the applied gains are equal; restated: a variable accounts for them; of another site: they are those
-    that the reference has at `site`; other: whatever `says` says."""
+    that the reference has at `site`; other: whatever `says` says. by: how far rounded gains are off at most."""
 
     kind: Kind
     says: str
     site: str | None = None
+    by: float | None = None
 
 
 Index = Mapping[str, tuple[str, ...]]
@@ -49,7 +50,7 @@ def relate(pair: SitePair, reference_sites: Index) -> Relation:
     if equal(reference.applied, candidate.applied):
         return Relation("same", _told_as_equal(pair))
     if pair.restated.has_one_gain:
-        return Relation("restated", _restated(pair))
+        return _restated(pair)
     elsewhere = reference_sites.get(digest(candidate.applied), ())
     if elsewhere:
         return Relation("of another site", f"those of {elsewhere[0]}", elsewhere[0])
@@ -75,13 +76,21 @@ def _wider(pair: SitePair) -> bool:
     return all(word in FORMATS for word in stored) and FORMATS[stored[0] or ""].bits < FORMATS[stored[1] or ""].bits
 
 
-def _restated(pair: SitePair) -> str:
+def _restated(pair: SitePair) -> Relation:
     """The variable that accounts for the candidate's gains, in words."""
     reference, candidate = pair.reference.spec, pair.restated.candidate.spec
     if candidate.gain_cast != reference.gain_cast:
-        return f"rounded to {candidate.gain_cast}"
+        first, second = (side.applied.astype(np.float64) for side in (pair.reference, pair.candidate))
+        return Relation("restated", f"rounded to {candidate.gain_cast}", by=float(np.max(np.abs(first - second))))
     more = candidate.gain_offset - reference.gain_offset
-    return f"{abs(more):g} {'too large: added twice' if more > 0 else 'too small: the offset is missing'}"
+    wrong = "too large: added twice" if more > 0 else "too small: the offset is missing"
+    return Relation("restated", f"{abs(more):g} {wrong}")
+
+
+def by_how_much(relations: Iterable[Relation]) -> str:
+    """How far gains are off that were rounded, as the end of a sentence; empty where none were."""
+    amounts = [relation.by for relation in relations if relation.by is not None]
+    return f", by up to {max(amounts):.3g}" if amounts else ""
 
 
 def _distance(one: Array, other: Array) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from rmsaudit import gate
 from rmsaudit.arrays import hex_of
 from rmsaudit.model.names import compact
-from rmsaudit.model.relation import Relation
+from rmsaudit.model.relation import Relation, by_how_much
 from rmsaudit.model.sites import SitePair, SiteSide, eps_in_use
 from rmsaudit.model.work import Cell
 from rmsaudit.model_record import SiteEps, SiteRow, SiteWorst
@@ -108,6 +108,7 @@ def _row(group: Sequence[Judged]) -> SiteRow:
     first = group[0]
     farthest = max(group, key=lambda each: _how_far(each.worst[1]) if each.worst else (-1, -1, -1))
     says = first.relation.says if len(group) == 1 else _words(first)
+    says += by_how_much(each.relation for each in group)
     return SiteRow(
         sites=compact(each.pair.name for each in group),
         count=len(group),

@@ -143,7 +143,7 @@ def _row(names: Sequence[str], found: Sequence[Survey]) -> ActivationRow:
             min=shortened(min(each.smallest_ratio for each in ratios)),
             max=shortened(max(each.largest_ratio for each in ratios)),
         ),
-        below=shortened(sum(each.below for each in together) / rows) if rows else 0.0,
-        touched=shortened(sum(change.changed[0] for change in changes) / rows) if rows else 0.0,
+        below=sum(each.below for each in together) / rows if rows else 0.0,
+        touched=sum(change.changed[0] for change in changes) / rows if rows else 0.0,
         largest_change=shortened(largest),
     )
