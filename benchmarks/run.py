@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -130,14 +131,14 @@ def emulator(repeat: int) -> list[Line]:
     gain = round_to(draw.standard_normal(WIDTH), "bfloat16")
     reach = "2 times"
     what = "emulator, bfloat16, float32 inside, against torch `F.rms_norm`"
-    ours = lambda: emulate_arrays(spec, x, gain, gain, x)  # noqa: E731
+    ours = partial(emulate_arrays, spec, x, gain, gain, x)
     if not find_spec("torch"):
         return [Line(what, in_turn(repeat, ours)[0], None, reach, faster_is_more=True)]
     import torch
 
     torch.set_num_threads(1)
     tensors = [torch.from_numpy(a.view(np.int16)).view(torch.bfloat16) for a in (x, gain)]
-    theirs = lambda: torch.nn.functional.rms_norm(tensors[0], (WIDTH,), tensors[1], 1e-6)  # noqa: E731
+    theirs = partial(torch.nn.functional.rms_norm, tensors[0], (WIDTH,), tensors[1], 1e-6)
     return [Line(what, *in_turn(repeat, ours, theirs), reach, faster_is_more=True)]
 
 
@@ -159,8 +160,8 @@ def measures(repeat: int) -> list[Line]:
     ):
         ours, theirs = in_turn(
             repeat,
-            lambda c=candidate: measure(reference, c),  # type: ignore[misc]
-            lambda c=candidate: np.testing.assert_allclose(c, reference, rtol=1e-5),  # type: ignore[misc]
+            partial(measure, reference, candidate),
+            partial(np.testing.assert_allclose, candidate, reference, rtol=1e-5),
         )
         lines.append(Line(f"{what}, against `assert_allclose`", ours, theirs, reach, faster_is_more=True))
     return lines
