@@ -38,16 +38,21 @@ def where(sites: Iterable[str]) -> str:
 
 def numbered(numbers: list[int]) -> str:
     """Rising numbers of layers: "layer 3", "layers 0, 1 and 4 to 7"."""
+    words: list[str] = []
+    for run in runs_of(numbers):
+        words += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
+    return f"{'layers' if len(numbers) > 1 else 'layer'} {listed(words)}"
+
+
+def runs_of(numbers: list[int]) -> list[list[int]]:
+    """Rising numbers cut where one is left out: [[0, 1, 2], [5]]."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    words: list[str] = []
-    for run in runs:
-        words += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
-    return f"{'layers' if len(numbers) > 1 else 'layer'} {listed(words)}"
+    return runs
 
 
 def listed(words: list[str]) -> str:

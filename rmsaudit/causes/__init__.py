@@ -18,8 +18,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rmsaudit.semantics import variables
-
 if TYPE_CHECKING:
     from rmsaudit.clues import Clues
 
@@ -83,11 +81,6 @@ def of_variable(variable: str) -> str:
         if variable in _member(name).VARIABLES:
             return name
     return variable.replace("_", "-")
-
-
-def known_variables() -> tuple[str, ...]:
-    """Every variable that can be part of an explanation."""
-    return (*variables(), GAIN_VALUES)
 
 
 @cache

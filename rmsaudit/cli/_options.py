@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 FILE = click.Path(path_type=Path)
+MODEL_DTYPES = ("float32", "bfloat16", "float16")  # that models are run in
 
 
 def output_format(command: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rmsaudit.cli._histogram import Histogram, power
-from rmsaudit.cli._options import output_format
+from rmsaudit.cli._options import MODEL_DTYPES, output_format
 from rmsaudit.cli.attenuation import PositiveNumber
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 BAR = 20
 MOST_LINES = 24  # of the table, unless --all
 MOST_TOLD = 5
-DTYPES = ("float32", "bfloat16", "float16")
 QUANTILES = {"p1": 0.01, "p50": 0.5, "p99": 0.99}
 
 
@@ -37,7 +36,11 @@ QUANTILES = {"p1": 0.01, "p50": 0.5, "p99": 0.99}
     "--max-loss", type=PositiveNumber(below=1), default=0.01, show_default=True, help="Attenuation that is still fine."
 )
 @click.option(
-    "--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Of the outputs, for --other-eps."
+    "--dtype",
+    type=click.Choice(MODEL_DTYPES),
+    default="float32",
+    show_default=True,
+    help="Of the outputs, for --other-eps.",
 )
 @click.option("--all", "all_sites", is_flag=True, help="A line for every site, however many there are.")
 @output_format
@@ -94,14 +97,11 @@ class _Read(NamedTuple):
 
 def _read(path: Path, eps_from: str | None, eps: float | None, dtype: str) -> _Read:
     """Raises InputProblem."""
-    from rmsaudit.documents.problems import Refused, printable
-    from rmsaudit.documents.tensors import tensors_in
+    from rmsaudit.documents.problems import printable
+    from rmsaudit.documents.tensors import read_tensors
     from rmsaudit.errors import InputProblem, Problem
 
-    try:
-        tensors = tensors_in(path)
-    except Refused as refused:
-        raise InputProblem([Problem(path=str(path), says=refused.says, kind=refused.kind)]) from None
+    tensors = read_tensors(path)
     spec_of, source = _specs(eps_from, eps, dtype)
     sites, passed_over = {}, []
     for name, place in tensors.items():

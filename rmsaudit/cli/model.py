@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmsaudit.cli._options import FILE, exit_code, known_categories, output_format, print_record
+from rmsaudit.cli._options import FILE, MODEL_DTYPES, exit_code, known_categories, output_format, print_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rmsaudit.documents.tensors import TensorPlace
     from rmsaudit.errors import Problem
     from rmsaudit.model.matched import Model
-
-DTYPES = ("float32", "bfloat16", "float16")
 
 
 @click.command(name="model")
@@ -29,7 +27,11 @@ DTYPES = ("float32", "bfloat16", "float16")
 @click.option("--tolerance", type=FILE, help="Tolerance file to judge by; without one nothing is judged.")
 @click.option("--out", type=FILE, help="Write the record here. A reviewed record is never overwritten.")
 @click.option(
-    "--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Of every norm's input and output."
+    "--dtype",
+    type=click.Choice(MODEL_DTYPES),
+    default="float32",
+    show_default=True,
+    help="Of every norm's input and output.",
 )
 @click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category; may be repeated.")
 @click.option("--rows", type=click.IntRange(min=1), default=4, show_default=True, help="Rows per case.")
@@ -139,15 +141,12 @@ def _rows(activations: str | None) -> "Mapping[str, TensorPlace] | None":
     """The tensors of rows that entered norms; those of placements, which have a slash in their names, are none."""
     if activations is None:
         return None
-    from rmsaudit.documents.problems import Refused, printable
-    from rmsaudit.documents.tensors import tensors_in
+    from rmsaudit.documents.problems import printable
+    from rmsaudit.documents.tensors import read_tensors
     from rmsaudit.errors import InputProblem, Problem
     from rmsaudit.storage import path_of
 
-    try:
-        tensors = tensors_in(path_of(activations))
-    except Refused as refused:
-        raise InputProblem([Problem(path=activations, says=refused.says, kind=refused.kind)]) from None
+    tensors = read_tensors(path_of(activations), activations)
     rows = {printable(name): place for name, place in tensors.items() if "/" not in name}
     if not rows:
         says = f"holds no rows of a norm, but {len(tensors)} tensors of placements" if tensors else "holds no tensor"

@@ -120,15 +120,12 @@ def _side(path: Path, norms: _Norms, rows: int) -> "dict[str, Placement]":
 def _recorded(path: Path, rows: int) -> "dict[str, Array]":
     """The first rows of each tensor whose name has a stroke in it. Raises InputProblem."""
     from rmsaudit.activations.rows import blocks, why_no_rows
-    from rmsaudit.documents.problems import Refused, printable
-    from rmsaudit.documents.tensors import tensors_in
+    from rmsaudit.documents.problems import printable
+    from rmsaudit.documents.tensors import read_tensors
     from rmsaudit.errors import InputProblem, Problem
     from rmsaudit.formats import FORMATS
 
-    try:
-        places = {name: place for name, place in tensors_in(path).items() if "/" in name}
-    except Refused as refused:
-        raise InputProblem([Problem(path=str(path), says=refused.says, kind=refused.kind)]) from None
+    places = {name: place for name, place in read_tensors(path).items() if "/" in name}
     unusable = [f"{printable(name)} {reason}" for name, place in places.items() if (reason := why_no_rows(place))]
     if unusable:
         raise InputProblem([Problem(path=str(path), says=says, kind="no-rows") for says in unusable])

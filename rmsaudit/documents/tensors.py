@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from rmsaudit.documents import strict_json
 from rmsaudit.documents.files import opened
 from rmsaudit.documents.problems import Refused, nearest, quoted
+from rmsaudit.errors import InputProblem, Problem
 from rmsaudit.formats import FORMATS, canonical
 from rmsaudit.storage import size_of
 
@@ -55,6 +56,14 @@ def tensors_in(path: Path) -> dict[str, TensorPlace]:
     places = [_place(path, name, entry, start) for name, entry in described.items() if name != _METADATA]
     _refuse_gaps(places, start, size)
     return {place.name: place for place in places}
+
+
+def read_tensors(path: Path, told: str | None = None) -> dict[str, TensorPlace]:
+    """As `tensors_in`, for a file that a flag names. Raises InputProblem; told: the path as the message has it."""
+    try:
+        return tensors_in(path)
+    except Refused as refused:
+        raise InputProblem([Problem(path=told or str(path), says=refused.says, kind=refused.kind)]) from None
 
 
 def find_tensor(path: Path, name: str) -> TensorPlace:

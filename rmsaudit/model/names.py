@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from rmsaudit.activations.layers import runs_of
+
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -34,10 +36,4 @@ def _written(key: Sequence[str], numbers: list[int]) -> str:
 
 def _ranges(numbers: list[int]) -> list[str]:
     """Sorted numbers as runs: 0-3, 5, 7-8."""
-    found: list[list[int]] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return [str(low) if low == high else f"{low}-{high}" for low, high in found]
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs_of(numbers)]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmsaudit.activations.change import Change
 from rmsaudit.activations.layers import without_layer
-from rmsaudit.activations.rows import RealRows, blocks, rows_in, why_no_rows
-from rmsaudit.activations.survey import Survey, survey
+from rmsaudit.activations.rows import RealRows, rows_in, why_no_rows
+from rmsaudit.activations.survey import Survey, survey_tensor
 from rmsaudit.activations.words import said_of_change, said_of_eps
 from rmsaudit.categories import REAL_ROWS
 from rmsaudit.model.names import compact
@@ -73,7 +73,7 @@ def _surveyed(task: Task) -> Survey | str:
     portion = task.portion
     candidate = portion.candidate if task.compared else None
     try:
-        return survey(blocks(task.place, portion.reference.width), portion.reference, candidate)
+        return survey_tensor(task.place, portion.reference, candidate)
     except ValueError as reason:  # the norm has no law that eps could be weighed by
         return str(reason)
 
